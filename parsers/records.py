@@ -1,0 +1,154 @@
+"""The columns, types and units of every record: the contract of the whole project.
+
+`data/schema.sql` declares the same columns; `tests/test_contract.py` compares the two.
+Times are UTC without a zone (`pl.Datetime("us")`), offsets are bytes, `*_s` seconds, `*_ms`
+milliseconds, `*_tok_s` tokens per second, usages and rates fractions from 0 to 1. A missing
+value is null, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import polars as pl
+
+Schema = dict[str, pl.DataType]
+
+TIME = pl.Datetime("us")
+TEXT, INT, BIG, REAL, BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float64(), pl.Boolean()
+
+# Where a record stands. A file_id is one generation of a file's content: after a truncation
+# offsets start again at 0 under another file_id.
+PLACE: Schema = {
+    "run_id": TEXT,
+    "source_id": TEXT,
+    "file_id": TEXT,
+    "byte_offset": BIG,  # the record's own first byte
+    "line_no": BIG,  # lines ended by "\n", counted from 1
+}
+
+SAMPLES: Schema = {
+    **PLACE,
+    "ts": TIME,
+    "ts_inferred": BOOL,  # year or whole stamp not printed on the line itself
+    "engine": TEXT,  # sglang, vllm
+    "kind": TEXT,  # decode, prefill, stats, spec
+    "dp_rank": INT,
+    "tp_rank": INT,
+    "pp_rank": INT,
+    "ep_rank": INT,
+    "engine_index": INT,
+    "running_reqs": INT,
+    "queued_reqs": INT,
+    "kv_tokens": BIG,
+    "kv_usage": REAL,
+    "gen_tok_s": REAL,
+    "prompt_tok_s": REAL,
+    "accept_len": REAL,  # tokens per verification step and request, bonus token included
+    "accept_rate_raw": REAL,  # as printed; a percentage divided by 100
+    "draft_accept_rate": REAL,  # accepted / proposed draft tokens, strict
+    "accept_def": TEXT,  # the printed rate's formula; ends in "assumed" when the version is unknown
+    "accepted_tokens": BIG,
+    "drafted_tokens": BIG,
+    "accept_per_position": pl.List(REAL),
+    "request_steps": REAL,  # request x verification-step pairs of the window
+    "new_seqs": INT,
+    "new_tokens": BIG,
+    "cached_tokens": BIG,
+    "prefix_hit_rate": REAL,
+    "hit_rate_scope": TEXT,  # batch, interval, last_1000_requests, lifetime
+    "graph_on": BOOL,
+    "retracted_reqs": INT,
+    "preemptions": INT,
+    "interval_s": REAL,  # length of the window that the sample describes
+    "interval_from": TEXT,  # stamps, steps, configured
+    "window": TEXT,  # steady, mixed, after_idle, startup
+    "extra": TEXT,  # JSON of every other field under its printed name; null when empty
+}
+
+# The window of a sample whose whole-second stamp was still open when the sample was stored:
+# known once a later line closes that second. The view `samples_timed` lays it over the sample.
+INTERVALS: Schema = {
+    "run_id": TEXT,
+    "file_id": TEXT,
+    "byte_offset": BIG,
+    "interval_s": REAL,
+}
+
+EVENTS: Schema = {
+    **PLACE,
+    "ts": TIME,
+    "kind": TEXT,  # args, ready, override, milestone, retraction, fault, stop, ...
+    "severity": TEXT,  # info, warning, fault
+    "title": TEXT,
+    "detail": TEXT,
+    "evidence": TEXT,  # the quoted line, secrets redacted
+    "incident_id": TEXT,
+    "count": INT,
+    "duration_s": REAL,
+    "memory_gb": REAL,
+    "data": TEXT,  # JSON, for example {"name": ..., "given": ..., "effective": ...}
+}
+
+RUNS: Schema = {
+    "run_id": TEXT,
+    "source_id": TEXT,
+    "engine": TEXT,
+    "engine_version": TEXT,
+    "label": TEXT,
+    "model": TEXT,
+    "hardware": TEXT,
+    "gpus": INT,
+    "started_at": TIME,
+    "ready_at": TIME,
+    "ended_at": TIME,
+    "end_state": TEXT,  # running, stopped, crashed, lost
+    "args": TEXT,  # JSON, redacted
+    "effective": TEXT,  # JSON of what the server printed of its final settings
+    "config_hash": TEXT,
+    "tp": INT,
+    "dp": INT,
+    "pp": INT,
+    "ep": INT,
+    "spec_algorithm": TEXT,
+    "spec_steps": INT,
+    "spec_draft_tokens": INT,  # as the engine's own argument counts them
+    "max_running_requests": INT,  # as printed: SGLang's is per DP rank
+    "max_total_tokens": BIG,
+    "context_len": INT,
+}
+
+# What is known of a run so far. Appended whenever something new is learnt; the row with the
+# highest seq holds everything known, so the view `runs` needs no merge of columns.
+RUN_FACTS: Schema = {"seq": BIG, **RUNS}
+
+ACCESS_COUNTS: Schema = {
+    "run_id": TEXT,
+    "minute": TIME,
+    "method": TEXT,
+    "path": TEXT,
+    "status": INT,
+    "n": BIG,
+}
+
+INGEST_LOG: Schema = {
+    "source_id": TEXT,
+    "file_id": TEXT,
+    "byte_offset": BIG,
+    "at": TIME,  # when it was noticed
+    "kind": TEXT,  # truncated, rotated, damaged, unknown, too_long, ...
+    "shape": TEXT,  # the line with its numbers blanked
+    "n": BIG,
+    "detail": TEXT,
+}
+
+
+def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
+    """Rows as a frame of exactly this schema; absent keys become null."""
+    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
+
+
+def empty(schema: Schema) -> pl.DataFrame:
+    """A frame of this schema without rows."""
+    return pl.DataFrame(schema=schema)
