@@ -1,0 +1,74 @@
+# Servescope. `make up` shows a live page, `make test` runs the tests.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.SILENT:
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES ?=
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: help install install-dev up demo test check speed soak
+
+help:
+	echo "make up                   live page from bundled logs of real servers"
+	echo "make up SOURCES='PATH'    live page from a log of your own"
+	echo "make demo                 the same as make up without sources"
+	echo "make test                 install what the tests need, then run them"
+	echo "make check                lint, format, types, import rules"
+	echo "make speed                import speed and live latency, as a table"
+	echo "make soak                 the long kill test"
+
+install: $(VENV)/.installed
+install-dev: $(VENV)/.installed-dev
+
+# Debian and Ubuntu ship Python without ensurepip; then its package is fetched first.
+$(BIN)/python:
+	if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(call apt,python3-venv); fi
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
+	echo "Installing Servescope into $(VENV) ..."
+	$(PIP) install -r requirements.txt
+	PYTHONWARNINGS=ignore $(PIP) install --no-deps --editable .
+	touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
+	echo "Installing the test tools into $(VENV) ..."
+	$(PIP) install -r requirements-dev.txt
+	touch $@
+
+up: install
+	if [ -z '$(SOURCES)' ]; then exec $(BIN)/servescope demo; fi
+	exec $(BIN)/servescope up $(SOURCES)
+
+demo: install
+	exec $(BIN)/servescope demo
+
+# The browser tests drive the system's Chromium; the speed table compares with ripgrep.
+test: install-dev
+	if ! command -v chromium >/dev/null; then $(call apt,chromium); fi
+	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
+	$(BIN)/python -m pytest
+
+check: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+speed: install-dev
+	$(BIN)/python -m speed.run
+
+soak: install-dev
+	$(BIN)/python -m pytest -m soak
+
+define apt
+echo "Installing $(1) ..."; \
+$(SUDO) apt-get -qq update >/dev/null && \
+$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends -y $(1) >/dev/null
+endef
