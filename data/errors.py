@@ -1,0 +1,32 @@
+"""Everything that can go wrong in a way the user can act on.
+
+ServescopeError
+├── StoreError      the store cannot be opened, read or written
+├── SourceError     a source cannot be read
+├── ControlError    the running `servescope up` cannot be reached or refuses
+└── CommandError    a command was asked for something that does not exist
+
+Each message is one line: what, where, what to do.
+"""
+
+from __future__ import annotations
+
+
+class ServescopeError(Exception):
+    """The base of all errors that are told to the user in one line."""
+
+
+class StoreError(ServescopeError):
+    """The store cannot be opened, read or written."""
+
+
+class SourceError(ServescopeError):
+    """A source cannot be read."""
+
+
+class ControlError(ServescopeError):
+    """The running `servescope up` cannot be reached or refuses."""
+
+
+class CommandError(ServescopeError):
+    """A command was asked for something that does not exist or is not allowed."""

@@ -1,0 +1,60 @@
+"""Brings a store to the newest schema: a new one at once, an older one step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from data.errors import StoreError
+
+HERE = Path(__file__).parent
+MIGRATIONS = HERE / "migrations"  # 002_what_changes.sql, 003_...: one step each
+
+
+def _steps() -> dict[int, Path]:
+    return {int(path.name.split("_")[0]): path for path in sorted(MIGRATIONS.glob("*.sql"))}
+
+
+def newest_version() -> int:
+    """The schema version that this program writes."""
+    return max(_steps(), default=1)
+
+
+def stored_version(con: duckdb.DuckDBPyConnection) -> int | None:
+    """The schema version of the open store, None for an empty one."""
+    tables = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not tables:
+        return None
+    if "schema_version" not in tables:
+        raise StoreError("is a DuckDB file of another program; choose another --store")
+    row = con.execute("SELECT max(version) FROM schema_version").fetchone()
+    return int(row[0]) if row and row[0] is not None else None
+
+
+def migrate(con: duckdb.DuckDBPyConnection) -> None:
+    """Create or upgrade all tables, then make the views anew."""
+    newest, stored = newest_version(), stored_version(con)
+    if stored is not None and stored > newest:
+        raise StoreError(
+            f"was written by a newer Servescope (schema {stored}, this one knows up to {newest}); "
+            "upgrade Servescope or choose another --store"
+        )
+    if stored is None:
+        _step(con, HERE / "schema.sql", newest)
+    else:
+        for version, path in _steps().items():
+            if version > stored:
+                _step(con, path, version)
+    con.execute((HERE / "views.sql").read_text())
+
+
+def _step(con: duckdb.DuckDBPyConnection, script: Path, version: int) -> None:
+    con.execute("BEGIN TRANSACTION")
+    try:
+        con.execute(script.read_text())
+        con.execute("INSERT INTO schema_version VALUES (?, now() AT TIME ZONE 'UTC')", [version])
+        con.execute("COMMIT")
+    except duckdb.Error:
+        con.execute("ROLLBACK")
+        raise

@@ -1,0 +1,215 @@
+"""The store: one DuckDB file, owned by one process, only ever appended to.
+
+Every user of it takes a cursor of its own. Records, partial sums and the checkpoint of their
+source are committed together, so a crash at any moment loses and repeats nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+import duckdb
+import polars as pl
+
+from data import summary
+from data.errors import StoreError
+from data.lock import StoreLock
+from data.migrate import migrate
+
+
+class BatchLike(Protocol):
+    """What an append stores: the frames of parsers.records."""
+
+    @property
+    def samples(self) -> pl.DataFrame: ...
+    @property
+    def intervals(self) -> pl.DataFrame: ...
+    @property
+    def events(self) -> pl.DataFrame: ...
+    @property
+    def run_facts(self) -> pl.DataFrame: ...
+    @property
+    def access_counts(self) -> pl.DataFrame: ...
+    @property
+    def ingest_log(self) -> pl.DataFrame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far one file generation has been read, and what is needed to read on."""
+
+    source_id: str
+    file_id: str
+    path: str
+    seq: int
+    byte_offset: int
+    line_no: int
+    fingerprint: str
+    fingerprint_len: int
+    tail_hash: str
+    state: str
+    finished: bool = False
+
+
+# Table of each frame, and the partial sums that follow it.
+_FRAMES = (
+    ("samples", "samples", summary.SAMPLES),
+    ("intervals", "sample_intervals", summary.LATE_INTERVALS),
+    ("events", "events", summary.EVENTS),
+    ("run_facts", "run_facts", None),
+    ("access_counts", "access_counts", None),
+    ("ingest_log", "ingest_log", None),
+)
+
+
+class Store:
+    """An open store. Safe to use from several threads: appends take turns."""
+
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, lock: StoreLock) -> None:
+        self.path = path
+        self.revision = 0  # grows with every append that stored something
+        self._con = con
+        self._file_lock = lock
+        self._writer = con.cursor()
+        self._turn = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path | str) -> Store:
+        """Open, create or upgrade the store at `path`; StoreError says why it cannot be."""
+        place = Path(path).expanduser().absolute()
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{place.parent}: cannot be created ({error.strerror})") from error
+        if place.is_dir():
+            raise StoreError(f"{place}: is a folder; --store takes a file")
+        lock = StoreLock(place)
+        try:
+            return cls(place, _connect(place), lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor for one user; close it after use."""
+        return self._con.cursor()
+
+    def announce(self, url: str) -> None:
+        """Say under which address this process serves the store."""
+        self._file_lock.announce(url)
+
+    def append(self, batch: BatchLike | None, checkpoint: Checkpoint | None) -> None:
+        """Store all frames, their partial sums and the checkpoint in one transaction."""
+        with self._turn:
+            try:
+                self._writer.execute("BEGIN TRANSACTION")
+                rows = self._insert(batch) if batch is not None else 0
+                if checkpoint is not None:
+                    self._insert_checkpoint(checkpoint)
+                self._writer.execute("COMMIT")
+            except duckdb.Error as error:
+                with contextlib.suppress(duckdb.Error):
+                    self._writer.execute("ROLLBACK")
+                raise StoreError(_explain(self.path, error)) from error
+            if rows:
+                self.revision += 1
+
+    def add_source(
+        self, source_id: str, kind: str, location: str, label: str | None, zone: str | None
+    ) -> None:
+        """Write down a source, unless its latest row says the same."""
+        with self._turn:
+            latest = self._writer.execute(
+                "SELECT kind, location, label, zone FROM sources WHERE source_id = ? "
+                'ORDER BY "at" DESC LIMIT 1',
+                [source_id],
+            ).fetchone()
+            if latest != (kind, location, label, zone):
+                self._writer.execute(
+                    "INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)",
+                    [source_id, kind, location, label, zone, _now()],
+                )
+
+    def close(self) -> None:
+        """Close the file and give it up to the next process."""
+        with self._turn:
+            self._writer.close()
+            self._con.close()
+            self._file_lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _insert(self, batch: BatchLike) -> int:
+        rows = 0
+        for attribute, table, sums in _FRAMES:
+            frame: pl.DataFrame = getattr(batch, attribute)
+            if frame.is_empty():
+                continue
+            # Arrow, since DuckDB takes it several times faster than a polars frame; registered,
+            # since variables of Python are out of reach once external access is off.
+            name = f"new_{attribute}"
+            self._writer.register(name, frame.to_arrow())
+            try:
+                self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
+                if sums is not None:
+                    self._writer.execute(sums)
+            finally:
+                self._writer.unregister(name)
+            rows += frame.height
+        return rows
+
+    def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
+        values = {**asdict(checkpoint), "at": _now()}
+        names = ", ".join(f'"{name}"' for name in values)
+        marks = ", ".join("?" for _ in values)
+        self._writer.execute(
+            f"INSERT INTO checkpoints ({names}) VALUES ({marks})", list(values.values())
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+    try:
+        con = duckdb.connect(str(path))
+    except duckdb.Error as error:
+        raise StoreError(_explain(path, error)) from error
+    try:
+        migrate(con)
+        # Nothing that a user's SELECT could reach lies outside the store.
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except StoreError as error:
+        con.close()
+        raise StoreError(f"{path}: {error}") from error
+    except duckdb.Error as error:
+        con.close()
+        raise StoreError(_explain(path, error)) from error
+    return con
+
+
+def _explain(path: Path, error: duckdb.Error) -> str:
+    text = str(error)
+    if holder := re.search(r"\(PID (\d+)\)", text):
+        return f"{path}: in use by process {holder[1]}; stop it or use --store"
+    if "not a valid DuckDB" in text:
+        return f"{path}: is not a store (not a DuckDB file); choose another --store"
+    if "version number" in text:
+        return f"{path}: was written by another DuckDB version; choose another --store"
+    if "Permission denied" in text or "read-only" in text.lower():
+        return f"{path}: no permission to write; choose another --store"
+    if "No space left" in text or "out of disk" in text.lower():
+        return f"{path}: the disk is full; free some space, reading goes on where it stopped"
+    return f"{path}: {text.splitlines()[0]}"

@@ -1,0 +1,72 @@
+-- The views of the store, made anew at every opening.
+
+-- Samples with the windows that became known later laid over them.
+CREATE OR REPLACE VIEW samples_timed AS
+SELECT s.* REPLACE (
+    coalesce(s.interval_s, i.interval_s) AS interval_s,
+    coalesce(s.interval_from, CASE WHEN i.interval_s IS NOT NULL THEN 'stamps' END)
+        AS interval_from
+)
+FROM samples s
+LEFT JOIN sample_intervals i
+    ON i.run_id = s.run_id AND i.file_id = s.file_id AND i.byte_offset = s.byte_offset;
+
+-- The ranks whose samples count: of tensor-parallel ranks and pipeline stages that print the
+-- same batch only the lowest, of data-parallel ranks and engines every one.
+CREATE OR REPLACE VIEW run_ranks AS
+WITH seen AS (
+    SELECT DISTINCT run_id, dp_rank, engine_index,
+        coalesce(tp_rank, 0) AS tp, coalesce(pp_rank, 0) AS pp
+    FROM run_summary_parts
+    WHERE n_faults IS NULL
+)
+SELECT * FROM seen
+QUALIFY row_number() OVER (PARTITION BY run_id, dp_rank, engine_index ORDER BY pp, tp) = 1;
+
+CREATE OR REPLACE VIEW runs AS
+WITH facts AS (
+    SELECT * FROM run_facts
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq DESC) = 1
+), notes AS (
+    SELECT * FROM run_notes
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq DESC) = 1
+)
+SELECT f.* EXCLUDE (seq) REPLACE (coalesce(n.label, f.label) AS label),
+    n.tags, n.note, coalesce(n.archived, false) AS archived,
+    coalesce(n.baseline, false) AS baseline
+FROM facts f LEFT JOIN notes n ON n.run_id = f.run_id;
+
+-- Sums of the parts, so that no list ever scans samples. A rate is tokens over seconds.
+CREATE OR REPLACE VIEW run_summary AS
+SELECT p.run_id,
+    coalesce(sum(n_decode), 0)::BIGINT AS n_decode,
+    coalesce(sum(n_prefill), 0)::BIGINT AS n_prefill,
+    coalesce(sum(n_stats), 0)::BIGINT AS n_stats,
+    coalesce(sum(n_spec), 0)::BIGINT AS n_spec,
+    min(first_ts) AS first_ts,
+    max(last_ts) AS last_ts,
+    sum(gen_tokens) AS gen_tokens,
+    sum(prompt_tokens) AS prompt_tokens,
+    sum(steady_s) AS steady_s,
+    sum(steady_tokens) / nullif(sum(steady_s), 0) AS steady_tok_s,
+    sum(at1_s) AS at1_s,
+    sum(at1_tokens) / nullif(sum(at1_s), 0) AS decode_tok_s_at_1,
+    sum(accept_weighted) / nullif(sum(accept_steps), 0) AS accept_len,
+    max(max_running) AS max_running,
+    max(max_queued) AS max_queued,
+    max(max_kv_usage) AS max_kv_usage,
+    max(max_gen_tok_s) AS max_gen_tok_s,
+    coalesce(sum(n_faults), 0)::BIGINT AS n_faults,
+    coalesce(sum(n_retractions), 0)::BIGINT AS n_retractions
+FROM run_summary_parts p
+LEFT JOIN run_ranks r
+    ON r.run_id = p.run_id
+    AND r.dp_rank IS NOT DISTINCT FROM p.dp_rank
+    AND r.engine_index IS NOT DISTINCT FROM p.engine_index
+    AND r.tp = coalesce(p.tp_rank, 0) AND r.pp = coalesce(p.pp_rank, 0)
+WHERE r.run_id IS NOT NULL OR p.n_faults IS NOT NULL
+GROUP BY p.run_id;
+
+CREATE OR REPLACE VIEW checkpoints_latest AS
+SELECT * FROM checkpoints
+QUALIFY row_number() OVER (PARTITION BY file_id ORDER BY seq DESC) = 1;

@@ -1,0 +1,46 @@
+"""parsers/records.py and data/schema.sql declare the same columns with the same types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from data.store import Store
+from parsers import records
+
+TYPES = {
+    pl.String(): "VARCHAR",
+    pl.Int32(): "INTEGER",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.Boolean(): "BOOLEAN",
+    pl.Datetime("us"): "TIMESTAMP",
+    pl.List(pl.Float64()): "DOUBLE[]",
+}
+TABLES = {
+    "samples": records.SAMPLES,
+    "sample_intervals": records.INTERVALS,
+    "events": records.EVENTS,
+    "run_facts": records.RUN_FACTS,
+    "access_counts": records.ACCESS_COUNTS,
+    "ingest_log": records.INGEST_LOG,
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_columns_of_table_equal_columns_of_record(table: str, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+        declared = con.execute(
+            "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? "
+            "ORDER BY column_index",
+            [table],
+        ).fetchall()
+    assert declared == [(name, TYPES[kind]) for name, kind in TABLES[table].items()]
+
+
+def test_view_runs_has_every_column_of_a_run(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+        columns = con.sql("SELECT * FROM runs").columns
+    assert columns[: len(records.RUNS)] == list(records.RUNS)

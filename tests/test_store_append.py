@@ -1,0 +1,141 @@
+"""An append stores frames, partial sums and checkpoint together, or nothing of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from data.store import Checkpoint, Store, StoreError
+from parsers import records
+from tests.frames import Frames, at, decode, events, facts, samples
+
+
+def checkpoint(seq: int, byte_offset: int) -> Checkpoint:
+    return Checkpoint("s", "f", "/log", seq, byte_offset, 1, "ab", 10, "cd", "{}")
+
+
+def rows(store: Store, query: str) -> list[dict[str, Any]]:
+    with store.cursor() as con:
+        return con.sql(query).pl().to_dicts()
+
+
+def test_frames_come_back_as_they_went_in(tmp_path: Path) -> None:
+    frame = records.frame(
+        [decode(1, accept_per_position=[0.9, None], extra='{"x": 1}', kv_usage=None)],
+        records.SAMPLES,
+    )
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(Frames(samples=frame), None)
+        with store.cursor() as con:
+            assert con.sql("SELECT * FROM samples").pl().equals(frame)
+
+
+def test_revision_moves_only_when_something_was_stored(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(Frames(), checkpoint(1, 10))
+        assert store.revision == 0
+        store.append(samples([decode(1)]), checkpoint(2, 20))
+        assert store.revision == 1
+
+
+def test_latest_checkpoint_and_facts_have_the_highest_seq(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        for seq, offset in ((1, 10), (2, 25)):
+            store.append(facts({"seq": seq, "run_id": "r1", "tp": seq}), checkpoint(seq, offset))
+        latest = rows(store, "SELECT seq, byte_offset FROM checkpoints_latest")
+        assert latest == [{"seq": 2, "byte_offset": 25}]
+        assert rows(store, "SELECT run_id, tp FROM runs") == [{"run_id": "r1", "tp": 2}]
+
+
+def test_failed_append_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    broken = Frames(
+        samples=records.frame([decode(1)], records.SAMPLES),
+        events=pl.DataFrame({"no_such_column": [1]}),
+    )
+    with Store.open(tmp_path / "s.duckdb") as store:
+        with pytest.raises(StoreError, match=r"s\.duckdb"):
+            store.append(broken, checkpoint(1, 10))
+        assert rows(store, "SELECT * FROM samples") == []
+        assert rows(store, "SELECT * FROM checkpoints") == []
+        assert store.revision == 0
+        store.append(samples([decode(1)]), checkpoint(1, 10))
+        assert len(rows(store, "SELECT * FROM samples")) == 1
+
+
+def summary(store: Store) -> dict[str, Any]:
+    return rows(store, "SELECT * FROM run_summary")[0]
+
+
+def test_summary_merges_appends_as_tokens_over_seconds(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(samples([decode(1, gen_tok_s=100.0, interval_s=1.0)]), None)
+        store.append(samples([decode(4, gen_tok_s=50.0, interval_s=3.0)]), None)
+        store.append(
+            samples([decode(5, gen_tok_s=900.0, interval_s=1.0, window="after_idle")]), None
+        )
+        got = summary(store)
+    assert got["gen_tokens"] == 100 + 150 + 900
+    assert got["steady_tok_s"] == pytest.approx(250 / 4)
+    assert got["decode_tok_s_at_1"] == pytest.approx(250 / 4)
+    assert (got["n_decode"], got["first_ts"], got["last_ts"]) == (3, at(1), at(5))
+
+
+def test_late_interval_adds_its_tokens_once(tmp_path: Path) -> None:
+    late = {"run_id": "r1", "file_id": "f", "byte_offset": 1000, "interval_s": 2.0}
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(samples([decode(1, interval_s=None, interval_from=None)]), None)
+        assert summary(store)["gen_tokens"] is None
+        store.append(Frames(intervals=records.frame([late], records.INTERVALS)), None)
+        assert summary(store)["gen_tokens"] == 200.0
+        timed = rows(store, "SELECT interval_s, interval_from FROM samples_timed")
+    assert timed == [{"interval_s": 2.0, "interval_from": "stamps"}]
+
+
+def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
+    tmp_path: Path,
+) -> None:
+    rows_in = [
+        decode(1, dp_rank=dp, tp_rank=tp, pp_rank=pp)
+        for dp in (0, 1)
+        for tp in (4, 5)
+        for pp in (0, 1)
+    ]
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(samples(rows_in), None)
+        store.append(events({"run_id": "r1", "kind": "fault", "severity": "fault"}), None)
+        got = summary(store)
+    assert (got["n_decode"], got["gen_tokens"], got["n_faults"]) == (2, 200.0, 1)
+
+
+def test_acceptance_is_weighted_and_prompt_tokens_follow_the_engine(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(
+            samples(
+                [
+                    decode(1, accept_len=2.0, request_steps=30.0),
+                    decode(2, accept_len=1.0, request_steps=10.0),
+                    decode(3, kind="prefill", gen_tok_s=None, new_tokens=70),
+                    decode(4, kind="stats", engine="vllm", prompt_tok_s=5.0, interval_s=10.0),
+                ]
+            ),
+            None,
+        )
+        got = summary(store)
+    assert got["accept_len"] == pytest.approx(1.75)
+    assert got["prompt_tokens"] == pytest.approx(70 + 50)
+
+
+def test_retractions_are_counted(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        store.append(
+            events(
+                {"run_id": "r1", "kind": "retraction", "severity": "warning", "count": 3},
+                {"run_id": "r1", "kind": "ready", "severity": "info"},
+            ),
+            None,
+        )
+        got = summary(store)
+    assert (got["n_retractions"], got["n_faults"]) == (3, 0)
