@@ -1,0 +1,299 @@
+"""Periodic lines of either engine, found anywhere in a line, to columns.
+
+Every line that may hold a sample is first tried against the patterns learnt so far, all lines at
+once. The first line that fits none is read by itself; if it is one whole record, its pattern joins
+the others, else (glued, torn, coloured, wrapped oddly) it is read alone. `Reader` keeps patterns
+between blocks: they make it fast and never change what is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from parsers import keyvalue
+from parsers.keyvalue import Field
+from parsers.lines import clean
+from parsers.records import TEXT, Schema
+
+# Where and when a sample was printed; the rest of the frame is contract columns.
+PRINTED: Schema = {
+    "off": pl.Int64(),
+    "no": pl.Int64(),
+    "date": TEXT,  # YYYY-MM-DD, MM-DD or null
+    "time": TEXT,  # HH:MM:SS with fraction if printed, or null
+    "ranks": TEXT,  # " DP0 TP0" as printed
+    "engine_no": TEXT,  # vLLM's "000"
+}
+_HEADS = (
+    # SGLang: [2026-02-23 00:00:27.123 DP0 TP0]
+    re.compile(
+        r"\[(?:(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}"
+        r"(?:[.,][0-9]{1,6})?)(?P<ranks>(?: [A-Z][A-Z_]*[0-9]+)*)\] (?:\[gpu(?:_id)?=[0-9]+\] )?$"
+    ),
+    # vLLM: INFO 02-23 00:00:27 [loggers.py:236]
+    re.compile(
+        r"[A-Z]{4,8} (?P<date>[0-9]{2}-[0-9]{2}) (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
+        r" \[?[^\]\[\s]+:[0-9]+\] $"
+    ),
+    # vLLM's JSON records
+    re.compile(
+        r"\"asctime\": \"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2}) "
+        r"(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)\".*\"message\": \"$"
+    ),
+    # any other logger or wrapper: its last full stamp
+    re.compile(
+        r"(?s:.*)(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}"
+        r"(?:[.,][0-9]{1,6})?)"
+    ),
+)
+_RECORD_START = re.compile(
+    r"\[(?:[0-9]{4}-[0-9]{2}-[0-9]{2} )?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
+    r"(?: [A-Z][A-Z_]*[0-9]+)*\] "
+    r"|(?:\([A-Za-z]\w* pid=[0-9]+\) )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
+    r" [0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} \[?[^\]\[\s]+:[0-9]+\] "
+)
+# A quoted or bracketed text before a sample's first word: it is quoted, not printed.
+_QUOTING = re.compile(r"obj=|prompt|text'|\"content\"|Received request|Traceback|output:")
+_LOOSE_END = re.compile(r"[\s,.]*$")
+_MAX_PATTERNS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of periodic line of one engine.
+
+    `start` matches the message from its first word up to the first field. `columns` maps printed
+    names to contract columns; `adapt` rewrites fields of shapes that are not `name: value`.
+    """
+
+    engine: str
+    kind: str
+    start: re.Pattern[str]
+    columns: Callable[[Sequence[str]], dict[str, pl.Expr]]
+    adapt: Callable[[re.Match[str], list[Field]], list[Field]] = lambda _, fields: fields
+    needs: tuple[str, ...] = ()  # a record without any of these names is torn
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    kind: Kind
+    printed: dict[str, tuple[str, int, int]]  # date, time, ranks, engine_no: value and place
+    fields: list[Field]
+    plain: bool  # fields stand in the text as read
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    kind: Kind
+    regex: str
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A line that starts like a sample and could not be read as one."""
+
+    off: int
+    text: str
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads samples out of candidate lines; `kinds` are tried in order."""
+
+    kinds: Sequence[Kind]
+    _patterns: list[_Pattern] = field(default_factory=list)
+
+    def read(self, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], list[Damaged]]:
+        """Samples of candidate lines.
+
+        Args:
+            lines: columns line, off, no.
+
+        Returns:
+            frames of PRINTED plus engine, kind and the contract columns each shape has, in no
+            order; and the lines that could not be read.
+        """
+        frames: list[pl.DataFrame] = []
+        odd: list[pl.DataFrame] = []
+        rest = lines
+        for pattern in list(self._patterns):
+            rest = self._take(pattern, rest, frames)
+        budget = _MAX_PATTERNS
+        while rest.height and budget:
+            budget -= 1
+            pattern_or_none = self._learn(rest.item(0, "line"))
+            before = rest.height
+            if pattern_or_none is not None:
+                rest = self._take(pattern_or_none, rest, frames)
+            if rest.height == before:
+                odd.append(rest.head(1))
+                rest = rest.slice(1)
+            elif pattern_or_none is not None:
+                self._remember(pattern_or_none)
+        read, damaged = _read_alone(self.kinds, pl.concat([*odd, rest]) if odd else rest)
+        return frames + read, damaged
+
+    def _take(
+        self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
+    ) -> pl.DataFrame:
+        if not lines.height:
+            return lines
+        found = lines.select(
+            "off", "no", pl.col("line").str.extract_groups(pattern.regex).alias("g")
+        ).unnest("g")
+        hit = found["v0"].is_not_null()
+        if not hit.any():
+            return lines
+        whole = bool(hit.all())
+        kept = found if whole else found.filter(hit)
+        names = {f"v{i}": label for i, label in enumerate(pattern.labels)}
+        frames.append(_columns(pattern.kind, kept.rename(names), pattern.labels))
+        return lines.clear() if whole else lines.filter(~hit)
+
+    def _learn(self, line: str) -> _Pattern | None:
+        if len(_RECORD_START.findall(line)) > 1:
+            return None
+        record = _read_one(self.kinds, line)
+        if record is None or not record.plain or not record.fields:
+            return None
+        spans = [
+            (at, end, f"(?P<{name}>{_RANKS if name == 'ranks' else keyvalue.blank(value)})")
+            for name, (value, at, end) in record.printed.items()
+        ]
+        spans += [
+            (f.start, f.end, keyvalue.value_pattern(f.value, f"v{i}"))
+            for i, f in enumerate(record.fields)
+        ]
+        regex, at = "^", 0
+        for start, end, piece in sorted(spans):
+            regex += keyvalue.blank(line[at:start]) + piece
+            at = end
+        rest = line[at:]
+        regex += r"[\s,.]*$" if _LOOSE_END.match(rest) else keyvalue.blank(rest) + "$"
+        labels = tuple(f.key for f in record.fields)
+        return _Pattern(record.kind, regex, labels)
+
+    def _remember(self, pattern: _Pattern) -> None:
+        self._patterns.append(pattern)
+        del self._patterns[:-_MAX_PATTERNS]
+
+
+_RANKS = r"(?: [A-Z][A-Z_]*[0-9]+)*"
+
+
+def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
+    """The one record of a text, or None where there is none."""
+    for kind in kinds:
+        start = kind.start.search(text)
+        if start is None:
+            continue
+        before = text[: start.start()]
+        head = next((m for rx in _HEADS if (m := rx.search(before))), None)
+        if _QUOTING.search(before) and '"message"' not in before:
+            return None
+        fields = keyvalue.tail(text, start.end())
+        adapted = kind.adapt(start, fields)
+        if len({f.key for f in adapted}) != len(adapted):
+            return None
+        if kind.needs and not any(f.key in kind.needs for f in adapted):
+            return None
+        printed = {}
+        for match in (head, start):
+            for name, value in match.groupdict().items() if match else ():
+                if name in PRINTED and value is not None:
+                    printed[name] = (value, match.start(name), match.end(name))  # type: ignore[union-attr]
+        plain = adapted == fields and _ends_cleanly(text, fields)
+        return _Record(kind, printed, adapted, plain)
+    return None
+
+
+def _ends_cleanly(text: str, fields: list[Field]) -> bool:
+    rest = text[fields[-1].end :] if fields else text
+    return bool(_LOOSE_END.match(rest)) or rest.startswith('"')
+
+
+def _read_alone(
+    kinds: Sequence[Kind], lines: pl.DataFrame
+) -> tuple[list[pl.DataFrame], list[Damaged]]:
+    """Reads lines one by one: several records in one line, colours, torn ends."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[dict[str, object]]] = {}
+    by_name = {(k.engine, k.kind): k for k in kinds}
+    damaged: list[Damaged] = []
+    for line, off, no in lines.select("line", "off", "no").iter_rows():
+        for at, text in _records(line):
+            record = _read_one(kinds, text)
+            if record is None:
+                if any(k.start.search(text) for k in kinds) and not _QUOTING.search(text):
+                    damaged.append(Damaged(off + at, text))
+                continue
+            row: dict[str, object] = {"off": off + at, "no": no}
+            row |= {name: value for name, (value, _, _) in record.printed.items()}
+            row |= {f.key: keyvalue.bare(f.value) for f in record.fields}
+            labels = tuple(f.key for f in record.fields)
+            groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
+    frames = []
+    for (engine, kind, labels), rows in groups.items():
+        schema = PRINTED | dict.fromkeys(labels, TEXT)
+        found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
+        frames.append(_columns(by_name[engine, kind], found, labels))
+    return frames, damaged
+
+
+def _records(line: str) -> Iterator[tuple[int, str]]:
+    """The records of one line with their byte places in it.
+
+    The first one keeps what wraps it and starts where the line does, unless a progress bar
+    stands before it.
+    """
+    text = clean(line)
+    starts = [m.start() for m in _RECORD_START.finditer(text)]
+    if starts and (text.rfind("\r", 0, starts[0]) >= 0 or "it/s]" in text[: starts[0]]):
+        pass
+    else:
+        starts[:1] = [0]
+    seen = 0
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        piece = text[start:end]
+        at = line.find(piece[:24], seen) if start else 0
+        seen = max(at, 0) + 1
+        yield (len(line[:at].encode()) if at > 0 else 0), piece.rstrip("\r")
+
+
+def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataFrame:
+    """Printed values to contract columns; names without a column go to `extra`."""
+    mapped = kind.columns(labels)
+    # A value folded with others into one column (the fullest of several pools) stays in `extra`.
+    roots = [expr.meta.root_names() for expr in mapped.values()]
+    used = {names[0] for names in roots if len(names) == 1}
+    extra = [label for label in labels if label not in used]
+    exprs = [
+        pl.col(name) if name in found.columns else pl.lit(None, dtype).alias(name)
+        for name, dtype in PRINTED.items()
+    ]
+    exprs += [expr.alias(name) for name, expr in mapped.items()]
+    if extra:
+        exprs.append(_extra(extra).alias("extra"))
+    return found.select(
+        pl.lit(kind.engine).alias("engine"), pl.lit(kind.kind).alias("kind"), *exprs
+    )
+
+
+def _extra(labels: Sequence[str]) -> pl.Expr:
+    """A JSON object of the printed fields: numbers as numbers, all else as text."""
+    pieces: list[pl.Expr] = []
+    for i, label in enumerate(labels):
+        value = pl.col(label)
+        quoted = value.str.replace_all("\\", "\\\\", literal=True).str.replace_all(
+            '"', '\\"', literal=True
+        )
+        is_number = value.str.contains(r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$")
+        pieces += [
+            pl.lit(("{" if not i else ", ") + f'"{label}": '),
+            pl.when(is_number).then(value).otherwise(pl.concat_str(pl.lit('"'), quoted, pl.lit('"'))),
+        ]
+    return pl.concat_str(*pieces, pl.lit("}"))

@@ -1,0 +1,145 @@
+"""What SGLang's lines mean: 0.1.3 to 0.5.23."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from parsers.keyvalue import Field
+from parsers.records import BIG, INT, REAL
+from parsers.samples import Kind
+
+_DECODE = {
+    "#running-req": ("running_reqs", INT),
+    "#queue-req": ("queued_reqs", INT),
+    "#token": ("kv_tokens", BIG),
+    "gen throughput (token/s)": ("gen_tok_s", REAL),
+    "accept len": ("accept_len", REAL),
+    "accept rate": ("accept_rate_raw", REAL),
+    "#retracted-req": ("retracted_reqs", INT),
+}
+_PREFILL = {
+    "#running-req": ("running_reqs", INT),
+    "#queue-req": ("queued_reqs", INT),
+    "#token": ("kv_tokens", BIG),
+    "#new-seq": ("new_seqs", INT),
+    "#new-token": ("new_tokens", BIG),
+    "#cached-token": ("cached_tokens", BIG),
+    "input throughput (token/s)": ("prompt_tok_s", REAL),
+}
+# Names of 0.1.3 to 0.1.16 and of 0.4.9, to the ones every later release prints.
+_OLD_NAMES = {
+    "#seq": "#new-seq",
+    "#cached_token": "#cached-token",
+    "#new_token": "#new-token",
+    "#remaining_req": "#queue-req",
+    "#running_req": "#running-req",
+    "tree_cache_hit_rate": "cache hit rate",
+}
+_POOLS = re.compile(r"(full|swa)=([0-9.]+)")
+
+
+def _named(labels: Sequence[str], names: dict[str, tuple[str, pl.DataType]]) -> dict[str, pl.Expr]:
+    columns = {
+        column: pl.col(label).cast(dtype, strict=False)
+        for label, (column, dtype) in names.items()
+        if label in labels
+    }
+    for label in labels:
+        if label.endswith(" graph"):
+            columns["graph_on"] = pl.col(label) == "True"
+    return columns | _pool(labels)
+
+
+def _pool(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    """KV use of plain, hybrid and host-backed pools: the fullest pool counts (0.4.9 to 0.5.23)."""
+    columns: dict[str, pl.Expr] = {}
+    if "token usage" in labels:
+        columns["kv_usage"] = pl.col("token usage").cast(REAL, strict=False)
+    else:
+        usages = [
+            pl.col(label).cast(REAL, strict=False)
+            for label in labels
+            if label.endswith(" token usage")
+        ]
+        if usages:
+            columns["kv_usage"] = pl.max_horizontal(usages)
+    if "#token" not in labels:
+        first = next((n for n in ("#full token", "#gpu token") if n in labels), None)
+        if first:
+            columns["kv_tokens"] = pl.col(first).cast(BIG, strict=False)
+    return columns
+
+
+def _decode_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    return _named(labels, _DECODE)
+
+
+def _prefill_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    columns = _named(labels, _PREFILL)
+    if "cache hit rate" in labels:  # up to 0.4.3.post2: since start or the last flush
+        columns["prefix_hit_rate"] = pl.col("cache hit rate").cast(REAL, strict=False) / 100
+        columns["hit_rate_scope"] = pl.lit("lifetime")
+    elif "#new-token" in labels and "#cached-token" in labels:
+        new = pl.col("#new-token").cast(REAL, strict=False)
+        cached = pl.col("#cached-token").cast(REAL, strict=False)
+        columns["prefix_hit_rate"] = (
+            pl.when(new + cached > 0).then(cached / (new + cached)).otherwise(None)
+        )
+        columns["hit_rate_scope"] = pl.lit("batch")
+    return columns
+
+
+def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
+    adapted: list[Field] = []
+    for f in fields:
+        pools = _POOLS.findall(f.value)
+        if pools:  # 0.4.9: "#token: full=1809, swa=1200"
+            pattern = "#{} token" if f.key == "#token" else "{} token usage"
+            adapted += [Field(pattern.format(pool), value, f.start, f.end) for pool, value in pools]
+        elif f.key in _OLD_NAMES:
+            adapted.append(Field(_OLD_NAMES[f.key], f.value, f.start, f.end))
+        else:
+            adapted.append(f)
+    mixed = start.groupdict().get("mixed")
+    if mixed:
+        adapted.append(Field("#running-req", mixed, start.start("mixed"), start.end("mixed")))
+    return adapted
+
+
+def _adapt_oldest(start: re.Match[str], _: list[Field]) -> list[Field]:
+    """0.1.3 to 0.1.16: "new fill batch. #seq: 4. #cached_token: 120. …"."""
+    text, at = start.string, start.end()
+    pairs = re.finditer(r"([#a-z_]+): ([0-9.]*[0-9])%?", text[at:])
+    return _adapt(start, [Field(m[1], m[2], at + m.start(2), at + m.end(2)) for m in pairs])
+
+
+KINDS = (
+    Kind(
+        "sglang",
+        "decode",
+        re.compile(r"Decode batch(?: \[[0-9]+\])?[.,] ?(?=#)|(?<![\w:,(] )#running-req: (?=[0-9]+, #token: [0-9]+, token usage)"),
+        _decode_columns,
+        _adapt,
+        needs=("#running-req",),
+    ),
+    Kind(
+        "sglang",
+        "prefill",
+        re.compile(r"Prefill batch(?: \[[0-9]+\])?(?:\(mixed #running-req: (?P<mixed>[0-9]+)\))?[.,] ?(?=#)"),
+        _prefill_columns,
+        _adapt,
+        needs=("#new-seq", "#new-token"),
+    ),
+    Kind(
+        "sglang",
+        "prefill",
+        re.compile(r"new fill batch\. (?=#seq)"),
+        _prefill_columns,
+        _adapt_oldest,
+        needs=("#new-seq",),
+    ),
+)
+GATES = ("Decode batch", "Prefill batch", "new fill batch", "#running-req: ")

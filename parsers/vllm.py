@@ -1,0 +1,87 @@
+"""What vLLM's lines mean: 0.1.7 to 0.33.0."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from parsers.records import BIG, INT, REAL
+from parsers.samples import Kind
+
+_STATS = {
+    "Avg prompt throughput": ("prompt_tok_s", REAL),
+    "Avg generation throughput": ("gen_tok_s", REAL),
+    "Running": ("running_reqs", INT),
+    "Waiting": ("queued_reqs", INT),  # V1; already holds the deferred ones
+    "Pending": ("queued_reqs", INT),  # V0
+    "Preemptions": ("preemptions", INT),
+}
+_SPEC = {
+    "Mean acceptance length": ("accept_len", REAL),
+    "Accepted": ("accepted_tokens", BIG),
+    "Drafted": ("drafted_tokens", BIG),
+    "Number of accepted tokens": ("accepted_tokens", BIG),
+    "Number of draft tokens": ("drafted_tokens", BIG),
+    "Number of draft tokens tokens": ("drafted_tokens", BIG),  # sic, 0.4.1 to 0.5.2
+}
+_RATES = ("Avg Draft acceptance rate", "Draft acceptance rate")
+
+
+def _number(label: str, dtype: pl.DataType) -> pl.Expr:
+    return pl.col(label).cast(dtype, strict=False)
+
+
+def _stats_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    columns = {
+        column: _number(label, dtype) for label, (column, dtype) in _STATS.items() if label in labels
+    }
+    # V0 prints GPU and CPU use side by side: the CPU one is swap space. V1 prints one, named after
+    # the device from 0.30 on.
+    usage = [label for label in labels if label.endswith("KV cache usage")]
+    if usage:
+        label = next((u for u in usage if u.startswith("GPU")), usage[0])
+        columns["kv_usage"] = _number(label, REAL) / 100
+    if "Prefix cache hit rate" in labels:
+        columns["prefix_hit_rate"] = _number("Prefix cache hit rate", REAL) / 100
+        columns["hit_rate_scope"] = pl.lit("last_1000_requests")
+    return columns
+
+
+def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    columns = {
+        column: _number(label, dtype) for label, (column, dtype) in _SPEC.items() if label in labels
+    }
+    for label in _RATES:
+        if label in labels:
+            percent = "Accepted" in labels  # V1 prints per cent, V0 a fraction
+            columns["accept_rate_raw"] = _number(label, REAL) / (100 if percent else 1)
+    label = "Per-position acceptance rate"
+    if label in labels:
+        columns["accept_per_position"] = (
+            pl.col(label).str.split(", ").cast(pl.List(REAL), strict=False)
+        )
+    return columns
+
+
+KINDS = (
+    Kind(
+        "vllm",
+        "stats",
+        re.compile(
+            r"(?:Engine (?P<engine_no>[0-9]+): |[0-9]+ Engines Aggregated: )?"
+            r"(?=Avg prompt throughput: |Running: [0-9]+ reqs, (?:Waiting|Swapped): )"
+        ),
+        _stats_columns,
+        needs=("Running",),
+    ),
+    Kind(
+        "vllm",
+        "spec",
+        re.compile(r"(?:SpecDecoding|Speculative) metrics: (?=[A-Z])"),
+        _spec_columns,
+        needs=("Accepted", "Number of accepted tokens"),
+    ),
+)
+GATES = ("Avg prompt throughput: ", " reqs, Waiting: ", "SpecDecoding metrics: ", "Speculative metrics: ")
