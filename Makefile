@@ -62,10 +62,10 @@ check: install-dev
 	$(BIN)/lint-imports
 
 speed: install-dev
-	$(BIN)/python -m speed.run
+	$(BIN)/python speed/run.py
 
 soak: install-dev
-	$(BIN)/python -m pytest -m soak
+	$(BIN)/python -m tests.soak.kill
 
 define apt
 echo "Installing $(1) ..."; \
