@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from data.store import Checkpoint, Store, StoreError
+from data.errors import StoreError
+from data.store import Checkpoint, Store
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
 

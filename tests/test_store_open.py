@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 from data import migrate
-from data.store import Store, StoreError
+from data.errors import StoreError
+from data.store import Store
 from tests.frames import decode, samples
 
 

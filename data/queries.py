@@ -1,0 +1,203 @@
+"""Every SELECT that a screen or a command needs.
+
+Each function takes a cursor of the store (`Store.cursor()`) and returns a polars frame or a small
+record. Times are UTC without a zone; a value that is not known is null, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from data.errors import CommandError
+
+_HERE = Path(__file__).parent
+_SERIES = (_HERE / "series.sql").read_text()
+_TILES = (_HERE / "tiles.sql").read_text()
+
+_RUNS = """
+SELECT r.*, s.* EXCLUDE (run_id),
+    epoch(r.ready_at) - epoch(r.started_at) AS ready_after_s,
+    epoch(coalesce(r.ended_at, s.last_ts)) - epoch(coalesce(r.started_at, s.first_ts))
+        AS duration_s
+FROM runs r LEFT JOIN run_summary s ON s.run_id = r.run_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTiles:
+    """The latest state of a run over all its ranks; idle ranks add no throughput."""
+
+    last_ts: datetime
+    gen_tok_s: float | None  # sum over ranks that are not idle
+    running_reqs: int | None  # sum over ranks
+    running_cap: int | None  # sum of the ranks' caps; None: not known
+    queued_reqs: int | None  # sum over ranks
+    kv_usage: float | None  # worst rank
+    accept_len: float | None  # weighted by request steps
+    ranks_seen: int
+    ranks_idle: int
+    ranks_expected: int | None  # what the args promise
+
+
+def runs_table(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """One row a run, newest first.
+
+    Columns: all of parsers.records.RUNS, tags, note, archived, baseline; of the summary n_decode,
+    n_prefill, n_stats, n_spec, first_ts, last_ts, gen_tokens, prompt_tokens, steady_s,
+    steady_tok_s, at1_s, decode_tok_s_at_1, accept_len, max_running, max_queued, max_kv_usage,
+    max_gen_tok_s, n_faults, n_retractions; and ready_after_s, duration_s.
+    """
+    return con.sql(
+        _RUNS + "ORDER BY coalesce(r.started_at, s.first_ts) DESC NULLS LAST, r.run_id"
+    ).pl()
+
+
+def run_card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
+    """The row of `runs_table` of one run; None if there is no such run."""
+    rows = con.sql(_RUNS + "WHERE r.run_id = $run_id", params={"run_id": run_id}).pl().to_dicts()
+    return rows[0] if rows else None
+
+
+def find_run(con: duckdb.DuckDBPyConnection, text: str) -> str:
+    """The run_id that an id, a unique prefix of one, or a label means; else CommandError."""
+    query = "SELECT run_id FROM runs WHERE run_id = $text OR label = $text"
+    found = con.sql(query, params={"text": text}).pl()["run_id"].to_list()
+    if not found and text:
+        query = "SELECT run_id FROM runs WHERE starts_with(run_id, $text)"
+        found = con.sql(query, params={"text": text}).pl()["run_id"].to_list()
+    if not found:
+        raise CommandError(f"no run is called {text!r}; `servescope runs` lists them")
+    if len(found) > 1:
+        shown = ", ".join(sorted(found)[:5])
+        raise CommandError(f"{text!r} means {len(found)} runs ({shown}); give a longer id")
+    return str(found[0])
+
+
+def latest_run(con: duckdb.DuckDBPyConnection, source_id: str | None = None) -> str | None:
+    """The run_id that started last, of one source or of all; None if there is none."""
+    rows = con.sql(
+        "SELECT run_id FROM (" + _RUNS + "WHERE $source_id IS NULL OR r.source_id = $source_id) "
+        "ORDER BY coalesce(started_at, first_ts) DESC NULLS LAST LIMIT 1",
+        params={"source_id": source_id},
+    ).pl()
+    return str(rows["run_id"][0]) if rows.height else None
+
+
+def run_span(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[datetime, datetime] | None:
+    """First and last stamp of a run's samples; None while it has none."""
+    rows = con.sql(
+        "SELECT first_ts, last_ts FROM run_summary WHERE run_id = $run_id AND first_ts IS NOT NULL",
+        params={"run_id": run_id},
+    ).pl()
+    return (rows["first_ts"][0], rows["last_ts"][0]) if rows.height else None
+
+
+def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
+    """The latest values of a run over its ranks; None while it has no samples."""
+    ranks = con.sql(_TILES, params={"run_id": run_id}).pl().to_dicts()
+    card = run_card(con, run_id)
+    if not ranks or card is None:
+        return None
+    weighed = [rank for rank in ranks if rank["accept_len"] and rank["request_steps"]]
+    steps = sum(rank["request_steps"] for rank in weighed)
+    expected, cap = card["dp"], card["max_running_requests"]
+    return LiveTiles(
+        last_ts=max(rank["last_ts"] for rank in ranks),
+        gen_tok_s=_total([rank["gen_tok_s"] for rank in ranks if not rank["idle"]]),
+        running_reqs=_total([rank["running_reqs"] for rank in ranks]),
+        running_cap=None if cap is None else cap * max(len(ranks), expected or 1),
+        queued_reqs=_total([rank["queued_reqs"] for rank in ranks]),
+        kv_usage=max((r["kv_usage"] for r in ranks if r["kv_usage"] is not None), default=None),
+        accept_len=sum(rank["accept_len"] * rank["request_steps"] for rank in weighed) / steps
+        if steps
+        else None,
+        ranks_seen=len(ranks),
+        ranks_idle=sum(bool(rank["idle"]) for rank in ranks),
+        ranks_expected=expected,
+    )
+
+
+def _total(values: list[Any]) -> Any:
+    """The sum of the known values; None where none is known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def series(
+    con: duckdb.DuckDBPyConnection,
+    run_id: str,
+    start: datetime,
+    end: datetime,
+    points: int = 300,
+) -> pl.DataFrame:
+    """A run's curves between two times in at most `points` buckets of at least one second.
+
+    Columns: ts (start of the bucket), segment (changes after a gap: draw one line a segment),
+    gen_tok_s and prompt_tok_s (tokens falling in the bucket over its length, summed over ranks;
+    windows after idleness left out), gen_tok_s_min and gen_tok_s_max (of the printed rates, summed
+    over ranks), running_reqs and queued_reqs (last value, summed over ranks), kv_usage (worst
+    rank), accept_len (weighted by request steps). A bucket without data is absent.
+    """
+    span = (end - start).total_seconds()
+    width = max(1.0, span / points)
+    buckets = max(1, math.ceil(round(span / width, 9)))
+    return con.sql(
+        _SERIES,
+        params={
+            "run_id": run_id, "start": start, "end": end, "width": width, "buckets": buckets,
+        },
+    ).pl()  # fmt: skip
+
+
+def events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """A run's events in the order of the log: columns of parsers.records.EVENTS."""
+    return con.sql(
+        "SELECT * FROM events WHERE run_id = $run_id ORDER BY ts, file_id, byte_offset",
+        params={"run_id": run_id},
+    ).pl()
+
+
+def sources(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """Every source ever read: source_id, kind, location, label, zone, at; one row each."""
+    return con.sql(
+        "SELECT * FROM sources QUALIFY row_number() OVER "
+        '(PARTITION BY source_id ORDER BY "at" DESC) = 1 ORDER BY source_id'
+    ).pl()
+
+
+def ingest_log(con: duckdb.DuckDBPyConnection, source_id: str | None = None) -> pl.DataFrame:
+    """What reading noticed, newest first: columns of parsers.records.INGEST_LOG."""
+    return con.sql(
+        "SELECT * FROM ingest_log WHERE $source_id IS NULL OR source_id = $source_id "
+        'ORDER BY "at" DESC',
+        params={"source_id": source_id},
+    ).pl()
+
+
+def access_counts(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """Requests of a run by minute, method, path and status; column n."""
+    return con.sql(
+        "SELECT minute, method, path, status, sum(n)::BIGINT AS n FROM access_counts "
+        "WHERE run_id = $run_id GROUP BY ALL ORDER BY ALL",
+        params={"run_id": run_id},
+    ).pl()
+
+
+def exported(con: duckdb.DuckDBPyConnection, what: str, run_ids: list[str]) -> pl.DataFrame:
+    """All rows of runs, samples or events; of these runs only, if any are named."""
+    if what == "runs":
+        frame = runs_table(con)
+        return frame.filter(pl.col("run_id").is_in(run_ids)) if run_ids else frame
+    view = {"samples": "samples_timed", "events": "events"}[what]
+    return con.sql(
+        f"SELECT * FROM {view} WHERE len($run_ids) = 0 OR list_contains($run_ids, run_id) "
+        "ORDER BY run_id, ts, file_id, byte_offset",
+        params={"run_ids": run_ids},
+    ).pl()

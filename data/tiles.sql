@@ -1,0 +1,30 @@
+-- The latest state of every counted rank of a run: one row a rank. Parameter: run_id.
+WITH newest AS (
+    SELECT last_ts FROM run_summary WHERE run_id = $run_id
+), recent AS (
+    SELECT s.*, coalesce(s.dp_rank, s.engine_index, 0) AS rank,
+        row_number() OVER (ORDER BY s.ts, s.byte_offset) AS nth
+    FROM samples_timed s
+    JOIN run_ranks r
+        ON r.run_id = s.run_id
+        AND r.dp_rank IS NOT DISTINCT FROM s.dp_rank
+        AND r.engine_index IS NOT DISTINCT FROM s.engine_index
+        AND r.tp = coalesce(s.tp_rank, 0) AND r.pp = coalesce(s.pp_rank, 0)
+    WHERE s.run_id = $run_id AND s.ts >= (SELECT last_ts FROM newest) - INTERVAL 10 MINUTE
+)
+SELECT rank,
+    max(ts) AS last_ts,
+    -- Idle: three of its median windows without a line (whole-second stamps: at least 3 s).
+    epoch((SELECT last_ts FROM newest)) - epoch(max(ts))
+        > 3 * greatest(1, coalesce(median(interval_s) FILTER (
+            WHERE "window" IS DISTINCT FROM 'after_idle' AND gen_tok_s IS NOT NULL), 10)) AS idle,
+    arg_max(gen_tok_s, nth) FILTER (WHERE "window" IS DISTINCT FROM 'after_idle') AS gen_tok_s,
+    coalesce(arg_max(running_reqs, nth) FILTER (WHERE kind <> 'prefill'),
+        arg_max(running_reqs, nth)) AS running_reqs,
+    arg_max(queued_reqs, nth) AS queued_reqs,
+    arg_max(kv_usage, nth) AS kv_usage,
+    arg_max(accept_len, nth) AS accept_len,
+    arg_max(request_steps, nth) FILTER (WHERE accept_len IS NOT NULL) AS request_steps
+FROM recent
+GROUP BY rank
+ORDER BY rank

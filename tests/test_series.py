@@ -1,0 +1,126 @@
+"""Down-sampled curves: tokens over seconds, summed over ranks, gaps stay gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from data import queries
+from data.store import Store
+from parsers import records
+from tests.frames import Frames, at, decode, facts, samples
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "s.duckdb") as opened:
+        yield opened
+
+
+def curve(store: Store, start: float, end: float, points: int = 300) -> pl.DataFrame:
+    with store.cursor() as con:
+        return queries.series(con, "r1", at(start), at(end), points)
+
+
+def test_tokens_are_spread_over_the_window_and_none_is_lost(store: Store) -> None:
+    rows = [decode(t, gen_tok_s=10.0 * t, interval_s=2.5) for t in (2.5, 5.0, 7.5, 10.0)]
+    store.append(samples(rows), None)
+    got = curve(store, 0, 10, points=5)
+    assert got["ts"].to_list() == [at(t) for t in (0, 2, 4, 6, 8)]
+    assert got["gen_tok_s"].to_list() == pytest.approx(
+        [25, (12.5 + 1.5 * 50) / 2, (50 + 75) / 2, (1.5 * 75 + 50) / 2, 100]
+    )
+    assert got["gen_tok_s"].sum() * 2 == pytest.approx(2.5 * (25 + 50 + 75 + 100))
+
+
+def test_gap_stays_a_gap_and_starts_a_new_segment(store: Store) -> None:
+    store.append(samples([decode(t) for t in (1, 2, 3, 20, 21)]), None)
+    got = curve(store, 0, 21)
+    assert got["ts"].to_list() == [at(t) for t in (0, 1, 2, 19, 20)]
+    segments = got["segment"].to_list()
+    assert segments[0] == segments[1] == segments[2] != segments[3] == segments[4]
+
+
+def test_window_after_idleness_adds_no_throughput_but_keeps_the_queue(store: Store) -> None:
+    idle = decode(60, interval_s=58.0, window="after_idle", queued_reqs=3, gen_tok_s=1.0)
+    store.append(samples([decode(1), decode(2), idle, decode(61)]), None)
+    got = curve(store, 0, 61)
+    assert got["ts"].to_list() == [at(t) for t in (0, 1, 59, 60)]
+    assert got["gen_tok_s"].to_list() == [100, 100, None, 100]
+    assert got["queued_reqs"].to_list() == [0, 0, 3, 0]
+
+
+def test_data_parallel_ranks_add_up_and_twins_do_not(store: Store) -> None:
+    rows = [
+        decode(10, interval_s=10.0, dp_rank=dp, tp_rank=2 * dp + tp, pp_rank=pp,
+               running_reqs=3 + dp, queued_reqs=dp, kv_usage=0.1 + 0.5 * dp)
+        for dp in (0, 1) for tp in (0, 1) for pp in (0, 1)
+    ]  # fmt: skip
+    store.append(samples(rows), None)
+    got = curve(store, 0, 10, points=2).to_dicts()
+    assert [row["gen_tok_s"] for row in got] == pytest.approx([200, 200])
+    last = got[-1]
+    assert (last["running_reqs"], last["queued_reqs"], last["kv_usage"]) == (7, 1, 0.6)
+    assert (last["gen_tok_s_min"], last["gen_tok_s_max"]) == (200.0, 200.0)
+
+
+def test_acceptance_is_weighted_by_request_steps(store: Store) -> None:
+    store.append(
+        samples(
+            [
+                decode(1, accept_len=3.0, request_steps=10.0),
+                decode(2, accept_len=1.0, request_steps=90.0),
+                decode(3, accept_len=None, request_steps=500.0),
+            ]
+        ),
+        None,
+    )
+    assert curve(store, 0, 3, points=1)["accept_len"].to_list() == pytest.approx([1.2])
+
+
+def test_last_bucket_is_as_long_as_its_data(store: Store) -> None:
+    store.append(samples([decode(t) for t in (1, 2, 3, 4)]), None)
+    assert curve(store, 0, 9, points=3)["gen_tok_s"].to_list() == pytest.approx([100, 100])
+
+
+def test_late_interval_draws_its_window(store: Store) -> None:
+    store.append(samples([decode(4, interval_s=None)]), None)
+    assert curve(store, 0, 4)["gen_tok_s"].to_list() == [None]
+    late = {"run_id": "r1", "file_id": "f", "byte_offset": 4000, "interval_s": 4.0}
+    store.append(Frames(intervals=records.frame([late], records.INTERVALS)), None)
+    assert curve(store, 0, 4)["gen_tok_s"].to_list() == pytest.approx([100] * 4)
+
+
+def test_prefill_tokens_and_prompt_rate_become_prompt_throughput(store: Store) -> None:
+    prefill: dict[str, Any] = {"kind": "prefill", "gen_tok_s": None, "interval_s": None}
+    store.append(samples([decode(2, interval_s=2.0), decode(1, new_tokens=50, **prefill)]), None)
+    assert curve(store, 0, 2, points=1)["prompt_tok_s"].to_list() == pytest.approx([25])
+
+
+def test_never_more_points_than_asked_and_narrow_buckets_are_full(store: Store) -> None:
+    store.append(samples([decode(10 * t, interval_s=10.0) for t in range(1, 101)]), None)
+    got = curve(store, 0, 1000, points=300)
+    assert got.height == 300
+    assert got["gen_tok_s"].to_list() == pytest.approx([100.0] * 300)
+    assert got["running_reqs"].null_count() == 0
+
+
+def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> None:
+    store.append(
+        samples(
+            [decode(t, dp_rank=0, running_reqs=2, kv_usage=0.2) for t in range(1, 31)]
+            + [decode(t, dp_rank=1, running_reqs=0, kv_usage=0.9) for t in range(1, 11)]
+        ),
+        None,
+    )
+    store.append(facts({"seq": 1, "run_id": "r1", "dp": 4, "max_running_requests": 16}), None)
+    with store.cursor() as con:
+        tiles = queries.live_tiles(con, "r1")
+    assert tiles == queries.LiveTiles(
+        last_ts=at(30), gen_tok_s=100.0, running_reqs=2, running_cap=64, queued_reqs=0,
+        kv_usage=0.9, accept_len=None, ranks_seen=2, ranks_idle=1, ranks_expected=4,
+    )  # fmt: skip
