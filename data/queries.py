@@ -41,6 +41,8 @@ class LiveTiles:
     queued_reqs: int | None  # sum over ranks
     kv_usage: float | None  # worst rank
     accept_len: float | None  # weighted by request steps
+    draft_accept_rate: float | None  # strict, weighted by request steps
+    idle_after_s: float  # without a line for so long, the run is idle
     ranks_seen: int
     ranks_idle: int
     ranks_expected: int | None  # what the args promise
@@ -128,6 +130,12 @@ def _total(values: list[Any]) -> Any:
     """The sum of the known values; None where none is known."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
+
+
+def _weighted(ranks: pl.DataFrame, column: str) -> float | None:
+    known = ranks.drop_nulls([column, "request_steps"])
+    steps = known["request_steps"].sum()
+    return float((known[column] * known["request_steps"]).sum() / steps) if steps else None
 
 
 def series(

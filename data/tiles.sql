@@ -15,15 +15,17 @@ WITH newest AS (
 SELECT rank,
     max(ts) AS last_ts,
     -- Idle: three of its median windows without a line (whole-second stamps: at least 3 s).
-    epoch((SELECT last_ts FROM newest)) - epoch(max(ts))
-        > 3 * greatest(1, coalesce(median(interval_s) FILTER (
-            WHERE "window" IS DISTINCT FROM 'after_idle' AND gen_tok_s IS NOT NULL), 10)) AS idle,
+    3 * greatest(1, coalesce(median(interval_s) FILTER (
+        WHERE "window" IS DISTINCT FROM 'after_idle' AND gen_tok_s IS NOT NULL), 10))
+        AS idle_after_s,
+    epoch((SELECT last_ts FROM newest)) - epoch(max(ts)) > idle_after_s AS idle,
     arg_max(gen_tok_s, nth) FILTER (WHERE "window" IS DISTINCT FROM 'after_idle') AS gen_tok_s,
     coalesce(arg_max(running_reqs, nth) FILTER (WHERE kind <> 'prefill'),
         arg_max(running_reqs, nth)) AS running_reqs,
     arg_max(queued_reqs, nth) AS queued_reqs,
     arg_max(kv_usage, nth) AS kv_usage,
     arg_max(accept_len, nth) AS accept_len,
+    arg_max(draft_accept_rate, nth) FILTER (WHERE accept_len IS NOT NULL) AS draft_accept_rate,
     arg_max(request_steps, nth) FILTER (WHERE accept_len IS NOT NULL) AS request_steps
 FROM recent
 GROUP BY rank
