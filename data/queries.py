@@ -107,8 +107,6 @@ def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
     card = run_card(con, run_id)
     if not ranks or card is None:
         return None
-    weighed = [rank for rank in ranks if rank["accept_len"] and rank["request_steps"]]
-    steps = sum(rank["request_steps"] for rank in weighed)
     expected, cap = card["dp"], card["max_running_requests"]
     return LiveTiles(
         last_ts=max(rank["last_ts"] for rank in ranks),
@@ -117,9 +115,9 @@ def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
         running_cap=None if cap is None else cap * max(len(ranks), expected or 1),
         queued_reqs=_total([rank["queued_reqs"] for rank in ranks]),
         kv_usage=max((r["kv_usage"] for r in ranks if r["kv_usage"] is not None), default=None),
-        accept_len=sum(rank["accept_len"] * rank["request_steps"] for rank in weighed) / steps
-        if steps
-        else None,
+        accept_len=_weighted(ranks, "accept_len"),
+        draft_accept_rate=_weighted(ranks, "draft_accept_rate"),
+        idle_after_s=max(rank["idle_after_s"] for rank in ranks),
         ranks_seen=len(ranks),
         ranks_idle=sum(bool(rank["idle"]) for rank in ranks),
         ranks_expected=expected,
@@ -132,10 +130,11 @@ def _total(values: list[Any]) -> Any:
     return sum(known) if known else None
 
 
-def _weighted(ranks: pl.DataFrame, column: str) -> float | None:
-    known = ranks.drop_nulls([column, "request_steps"])
-    steps = known["request_steps"].sum()
-    return float((known[column] * known["request_steps"]).sum() / steps) if steps else None
+def _weighted(ranks: list[dict[str, Any]], name: str) -> float | None:
+    """The mean over ranks, weighted by their request steps."""
+    known = [rank for rank in ranks if rank[name] is not None and rank["request_steps"]]
+    steps = sum(rank["request_steps"] for rank in known)
+    return sum(rank[name] * rank["request_steps"] for rank in known) / steps if steps else None
 
 
 def series(

@@ -122,5 +122,18 @@ def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> 
         tiles = queries.live_tiles(con, "r1")
     assert tiles == queries.LiveTiles(
         last_ts=at(30), gen_tok_s=100.0, running_reqs=2, running_cap=64, queued_reqs=0,
-        kv_usage=0.9, accept_len=None, ranks_seen=2, ranks_idle=1, ranks_expected=4,
+        kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0, ranks_seen=2, ranks_idle=1, ranks_expected=4,
     )  # fmt: skip
+
+
+def test_tiles_weigh_acceptance_by_the_steps_of_each_rank(store: Store) -> None:
+    spec = [
+        decode(1, dp_rank=0, accept_len=2.0, draft_accept_rate=0.5, request_steps=30.0),
+        decode(1, dp_rank=1, accept_len=1.0, draft_accept_rate=0.0, request_steps=10.0),
+    ]
+    store.append(samples(spec), None)
+    store.append(facts({"seq": 1, "run_id": "r1", "dp": 2}), None)
+    with store.cursor() as con:
+        tiles = queries.live_tiles(con, "r1")
+    assert tiles is not None
+    assert (tiles.accept_len, tiles.draft_accept_rate) == (1.75, 0.375)
