@@ -30,6 +30,8 @@ COLUMNS: dict[str, tuple[str, float]] = {
     "#running-req": ("running_reqs", 1),
     "#queue-req": ("queued_reqs", 1),
     "#token": ("kv_tokens", 1),
+    "#full token": ("kv_tokens", 1),
+    "#gpu token": ("kv_tokens", 1),
     "token usage": ("kv_usage", 1),
     "accept len": ("accept_len", 1),
     "accept rate": ("accept_rate_raw", 1),
@@ -165,7 +167,7 @@ def sample_differences(want: Record, sample: Record) -> Iterator[str]:
             yield f"rank: expected {want['rank']!r}, got {rank}"
     for label, value in want["fields"].items():
         found = stored_value(label, sample, want["fields"])
-        if not _same(found, value):
+        if not same_value(found, value):
             yield f"{label}: expected {value}, got {found}"
 
 
@@ -191,10 +193,11 @@ def _ranks(text: str) -> tuple[int | None, ...]:
     return tuple(int(found[name]) if name in found else None for name in RANKS)
 
 
-def _same(found: Any, expected: Any) -> bool:
+def same_value(found: Any, expected: Any) -> bool:
+    """Whether a stored value is the printed one; units behind a number do not matter."""
     if isinstance(expected, list):
         pairs = isinstance(found, list) and len(found) == len(expected)
-        return pairs and all(_same(a, b) for a, b in zip(found, expected, strict=True))
+        return pairs and all(same_value(a, b) for a, b in zip(found, expected, strict=True))
     if isinstance(expected, bool) or found is None or expected is None:
         return found is expected
     if isinstance(expected, (int, float)):
@@ -255,7 +258,7 @@ def _named(value: Any, name: str) -> Iterator[Any]:
 def _same_name(found: Any, expected: Any) -> bool:
     if isinstance(expected, str) and found is not None:
         return found == "ready" or str(found).casefold() == expected.casefold()
-    return _same(found, expected)
+    return same_value(found, expected)
 
 
 def check_faults(want: Record, got: Parsed, text: str) -> Iterator[str]:
@@ -311,10 +314,9 @@ def main() -> int:
         parser.error(f"{options.folder} holds no expected.jsonl")
     wants = expectations(options.folder)
     paths = [options.folder / want["file"] for want in wants]
-    if options.in_process:
-        parses = map(parse_in_process, paths)
-    else:
-        parses = ThreadPoolExecutor(max_workers=2).map(parse_cli, paths)
+    parse = parse_in_process if options.in_process else parse_cli
+    with ThreadPoolExecutor(1 if options.in_process else 2) as pool:
+        parses = list(pool.map(parse, paths))
     wrong: Counter[str] = Counter()
     for want, path, got in zip(wants, paths, parses, strict=True):
         text = path.read_text(encoding="utf-8", errors="replace")
