@@ -122,7 +122,8 @@ def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> 
         tiles = queries.live_tiles(con, "r1")
     assert tiles == queries.LiveTiles(
         last_ts=at(30), gen_tok_s=100.0, running_reqs=2, running_cap=64, queued_reqs=0,
-        kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0, ranks_seen=2, ranks_idle=1, ranks_expected=4,
+        kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0,
+        ranks_seen=2, ranks_idle=1, ranks_expected=4,
     )  # fmt: skip
 
 
