@@ -26,6 +26,9 @@ help:
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
+# Without --no-compile pip spends a third of its time compiling modules that nobody imports.
+PIP_INSTALL := $(PIP) install --no-compile
+
 # Debian and Ubuntu ship Python without ensurepip; then its package is fetched first.
 $(BIN)/python:
 	if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(call apt,python3-venv); fi
@@ -33,18 +36,17 @@ $(BIN)/python:
 
 $(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
 	echo "Installing Servescope into $(VENV) ..."
-	$(PIP) install -r requirements.txt
-	PYTHONWARNINGS=ignore $(PIP) install --no-deps --editable .
+	$(PIP_INSTALL) -r requirements.txt
+	PYTHONWARNINGS=ignore $(PIP_INSTALL) --no-deps --editable .
 	touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	echo "Installing the test tools into $(VENV) ..."
-	$(PIP) install -r requirements-dev.txt
+	$(PIP_INSTALL) -r requirements-dev.txt
 	touch $@
 
 up: install
-	if [ -z '$(SOURCES)' ]; then exec $(BIN)/servescope demo; fi
-	exec $(BIN)/servescope up $(SOURCES)
+	exec $(BIN)/servescope $(if $(strip $(SOURCES)),up $(SOURCES),demo)
 
 demo: install
 	exec $(BIN)/servescope demo
@@ -59,7 +61,7 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 speed: install-dev
 	$(BIN)/python speed/run.py
