@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -18,6 +18,7 @@ import duckdb
 import polars as pl
 
 from data import summary
+from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.lock import StoreLock
 from data.migrate import migrate
@@ -38,23 +39,6 @@ class BatchLike(Protocol):
     def access_counts(self) -> pl.DataFrame: ...
     @property
     def ingest_log(self) -> pl.DataFrame: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """How far one file generation has been read, and what is needed to read on."""
-
-    source_id: str
-    file_id: str
-    path: str
-    seq: int
-    byte_offset: int
-    line_no: int
-    fingerprint: str
-    fingerprint_len: int
-    tail_hash: str
-    state: str
-    finished: bool = False
 
 
 # Table of each frame, and the partial sums that follow it.

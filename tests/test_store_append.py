@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from data.checkpoints import Checkpoint
 from data.errors import StoreError
-from data.store import Checkpoint, Store
+from data.store import Store
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
 

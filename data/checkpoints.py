@@ -1,0 +1,58 @@
+"""How far each file has been read, and finding that again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far one file generation has been read, and what is needed to read on."""
+
+    source_id: str
+    file_id: str
+    path: str
+    seq: int  # grows over all generations of a path
+    byte_offset: int
+    line_no: int
+    fingerprint: str
+    fingerprint_len: int
+    tail_hash: str
+    state: str
+    finished: bool = False
+
+
+_COLUMNS = ", ".join(field.name for field in fields(Checkpoint))
+
+
+def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | None:
+    """The latest checkpoint of the generation that was read last under this path."""
+    row = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE path = ? ORDER BY seq DESC LIMIT 1", [path]
+    ).fetchone()
+    if row is None:
+        return None
+    last = Checkpoint(*row)
+    # The file may have moved on under another name since.
+    latest = con.execute(
+        "SELECT path FROM checkpoints_latest WHERE file_id = ?", [last.file_id]
+    ).fetchone()
+    return last if latest == (path,) else None
+
+
+def with_head(con: duckdb.DuckDBPyConnection, fingerprint: str, length: int) -> list[Checkpoint]:
+    """The latest checkpoints of all files that begin with these bytes."""
+    rows = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint = ? AND fingerprint_len = ? "
+        "ORDER BY byte_offset DESC",
+        [fingerprint, length],
+    ).fetchall()
+    return [Checkpoint(*row) for row in rows]
+
+
+def last_seq(con: duckdb.DuckDBPyConnection, path: str) -> int:
+    """The highest seq under this path, 0 if it was never read."""
+    row = con.execute("SELECT max(seq) FROM checkpoints WHERE path = ?", [path]).fetchone()
+    return int(row[0]) if row and row[0] is not None else 0

@@ -1,0 +1,80 @@
+"""Frames as files: CSV, Parquet, JSON, Markdown.
+
+A text cell of a CSV or Markdown table that a spreadsheet would take as a formula gets a leading
+apostrophe. Numbers keep their sign; Parquet and JSON, which nothing evaluates, keep the text.
+"""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+
+FORMATS = ("csv", "parquet", "json", "md")
+
+# At the start of the cell or of a line in it, also after blanks (of any kind) that a program may
+# strip; the wide forms count too.
+_FORMULA = r"(^|[\r\n])([^\S\r\n]*[=+\-@＝＋－＠])|^([\t\r])"
+
+
+def render(frame: pl.DataFrame, form: str) -> bytes:
+    """The frame as the content of a file in one of FORMATS."""
+    out = io.BytesIO()
+    if form == "parquet":
+        frame.write_parquet(out)
+    elif form == "json":
+        return (frame.write_json() + "\n").encode()
+    elif form == "csv":
+        harmless(_without_lists(frame)).write_csv(out)
+    else:
+        return markdown(harmless(_without_lists(frame))).encode()
+    return out.getvalue()
+
+
+def harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with no text cell that starts a formula."""
+    texts = pl.col(pl.String)
+    marked = texts.str.replace_all(_FORMULA, "${1}'${2}${3}")
+    return frame.with_columns(
+        pl.when(texts.str.contains(_FORMULA) & ~marked.str.starts_with("'"))
+        .then(pl.lit("'") + marked)
+        .otherwise(marked)
+        .name.keep()
+    )
+
+
+def markdown(frame: pl.DataFrame) -> str:
+    """A table that shows every row; cells cannot break out of it."""
+    lines = [
+        "| " + " | ".join(frame.columns) + " |",
+        "|" + " --- |" * frame.width,
+    ]
+    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in frame.iter_rows()]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    for bad, good in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("\r", " "), ("\n", " ")):
+        text = text.replace(bad, good)
+    return text
+
+
+def _without_lists(frame: pl.DataFrame) -> pl.DataFrame:
+    """Lists as text, since tables of text have none."""
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
+    return frame.with_columns(
+        pl.when(pl.col(name).is_not_null())
+        .then(
+            pl.format(
+                "[{}]",
+                pl.col(name)
+                .list.eval(pl.element().cast(pl.String).fill_null("null"))
+                .list.join(", "),
+            )
+        )
+        .alias(name)
+        for name in lists
+    )

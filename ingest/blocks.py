@@ -1,0 +1,89 @@
+"""Cuts a growing file into blocks of whole lines, with bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+BLOCK_BYTES = 8 << 20
+LINE_MAX_BYTES = 1 << 20
+
+
+class Bytes(Protocol):
+    """Where bytes come from."""
+
+    def read(self, offset: int, size: int) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines, or one line that is too long to keep."""
+
+    data: bytes
+    skipped: int = 0  # bytes of the over-long line, its newline included
+
+    @property
+    def size(self) -> int:
+        """How far the block leads on in the file."""
+        return len(self.data) + self.skipped
+
+
+class BlockReader:
+    """Reads from an offset on. The offset never rests inside a line."""
+
+    def __init__(self, file: Bytes, offset: int) -> None:
+        self._file = file
+        self.offset = offset
+        self._searched = 0  # bytes after offset known to hold no newline
+
+    def next(self, *, final: bool = False) -> Block | None:
+        """The next block; None when no whole line is left. `final`: the file will not grow."""
+        block = self._find(final)
+        if block is not None:
+            self.offset += block.size
+            self._searched = 0
+        return block
+
+    def _find(self, final: bool) -> Block | None:
+        if self._searched > LINE_MAX_BYTES:
+            return self._skip(final)
+        data = self._file.read(self.offset, BLOCK_BYTES)
+        end = data.rfind(b"\n") + 1
+        if not end:
+            if len(data) > LINE_MAX_BYTES:
+                self._searched = len(data)
+                return self._skip(final)
+            return Block(data) if final and data else None
+        if end < len(data):
+            data = data[:end]
+        start = _long_line(data)
+        if start is None:
+            return Block(data)
+        return Block(data[:start]) if start else Block(b"", data.index(b"\n") + 1)
+
+    def _skip(self, final: bool) -> Block | None:
+        """The over-long line at the offset, once its newline is there."""
+        while data := self._file.read(self.offset + self._searched, BLOCK_BYTES):
+            newline = data.find(b"\n")
+            if newline >= 0:
+                return Block(b"", self._searched + newline + 1)
+            self._searched += len(data)
+        return Block(b"", self._searched) if final else None
+
+
+def _long_line(data: bytes) -> int | None:
+    """Where the first line over the limit begins.
+
+    Such a line covers at least one aligned window of half the limit, so looking into each window
+    for a newline (found at once in any ordinary log) is enough to know that there is none.
+    """
+    half = LINE_MAX_BYTES // 2
+    start = 0
+    for at in range(0, len(data), half):
+        if data.find(b"\n", at, at + half) >= 0:
+            continue
+        start = data.rfind(b"\n", 0, at) + 1
+        end = data.find(b"\n", at)
+        if end < 0 or end + 1 - start > LINE_MAX_BYTES:
+            return start
+    return None

@@ -1,0 +1,122 @@
+"""One generation of a file's content being read: bytes in, appends for the store out.
+
+The same steps serve a file that is followed and one that is imported. Each step returns what
+must be committed together: the frames and the checkpoint behind them.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import polars as pl
+
+from data.checkpoints import Checkpoint
+from ingest.blocks import Block, BlockReader
+from ingest.pipeline import Batch, Pipeline, SourceInfo
+from ingest.sources.file import HEAD_BYTES, LocalFile
+from parsers import records
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """What one transaction stores."""
+
+    batch: Batch
+    checkpoint: Checkpoint
+    data: bytes  # the lines it came from
+
+
+class ContentChangedError(Exception):
+    """The file was truncated or rewritten under the reader."""
+
+
+class Reading:
+    """Reads one generation from its checkpoint on."""
+
+    def __init__(
+        self, source: SourceInfo, file: LocalFile, last: Checkpoint | None, seq: int = 0
+    ) -> None:
+        self.file = file
+        self.file_id = last.file_id if last else secrets.token_hex(8)
+        self.seq = last.seq if last else seq
+        self.line_no = last.line_no if last else 0
+        self._source = source
+        self._pipeline = Pipeline(source, self.file_id, last.state if last else None)
+        self._blocks = BlockReader(file, last.byte_offset if last else 0)
+        self._head_len = last.fingerprint_len if last else 0
+        self._head = last.fingerprint if last else file.fingerprint(0)
+        self._tail = last.tail_hash if last else file.tail_hash(0)
+        self._notes: list[dict[str, object]] = []
+
+    @property
+    def offset(self) -> int:
+        """The first byte not yet read as part of a whole line."""
+        return self._blocks.offset
+
+    def note(self, kind: str, detail: str, n: int | None = None) -> None:
+        """Have a row in ingest_log with the next append."""
+        self._notes.append(
+            {
+                "source_id": self._source.source_id, "file_id": self.file_id,
+                "byte_offset": self.offset, "at": datetime.now(UTC).replace(tzinfo=None),
+                "kind": kind, "n": n, "detail": detail,
+            }
+        )  # fmt: skip
+
+    def verify(self) -> None:
+        """ContentChangedError unless what was read is still what the file holds."""
+        if self.file.size() < self.offset:
+            raise ContentChangedError("truncated")
+        if self.file.fingerprint(self._head_len) != self._head:
+            raise ContentChangedError("rewritten")
+        if self.file.tail_hash(self.offset) != self._tail:
+            raise ContentChangedError("rewritten")
+
+    def step(self, *, final: bool = False) -> Append | None:
+        """Read and parse one block; None when there is no whole line left."""
+        at = self.offset
+        block = self._blocks.next(final=final)
+        if block is None:
+            return None
+        tail = self.file.tail_hash(self.offset)
+        if self.file.size() < self.offset or self.file.fingerprint(self._head_len) != self._head:
+            self._blocks.offset = at
+            raise ContentChangedError("rewritten")
+        self._tail = tail
+        self._extend_head()
+        return self._append(self._parse(block), block.data)
+
+    def finish(self) -> Append:
+        """The file is complete: close what was left open."""
+        return self._append(self._pipeline.finish(), b"", finished=True)
+
+    def _parse(self, block: Block) -> Batch:
+        if not block.skipped:
+            batch = self._pipeline.feed(block.data)
+            self.line_no = self._pipeline.line_no
+            return batch
+        self._blocks.offset -= block.skipped
+        self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
+        self._blocks.offset += block.skipped
+        return self._pipeline.skip(block.skipped)
+
+    def _extend_head(self) -> None:
+        if self._head_len < HEAD_BYTES:
+            self._head_len = min(self.offset, HEAD_BYTES)
+            self._head = self.file.fingerprint(self._head_len)
+
+    def _append(self, batch: Batch, data: bytes, *, finished: bool = False) -> Append:
+        if self._notes:
+            notes = records.frame(self._notes, records.INGEST_LOG)
+            batch = replace(batch, ingest_log=pl.concat([batch.ingest_log, notes]))
+            self._notes = []
+        self.seq += 1
+        checkpoint = Checkpoint(
+            source_id=self._source.source_id, file_id=self.file_id, path=str(self.file.path),
+            seq=self.seq, byte_offset=self.offset, line_no=self.line_no, fingerprint=self._head,
+            fingerprint_len=self._head_len, tail_hash=self._tail, state=self._pipeline.state,
+            finished=finished,
+        )  # fmt: skip
+        return Append(batch, checkpoint, data)

@@ -1,0 +1,137 @@
+"""A log file on this machine: read by bytes, known by its content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+from data.errors import SourceError
+
+HEAD_BYTES = 1024
+TAIL_BYTES = 256
+_TEXT_CONTROLS = frozenset(b"\t\n\r\x1b\b\f\0")
+
+
+class LocalFile:
+    """An open regular file. The handle keeps the content readable after a rename or removal."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
+            self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError as error:
+            raise SourceError(f"{path}: no such file; check the path") from error
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read ({error.strerror})") from error
+        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+            os.close(self._fd)
+            raise SourceError(f"{path}: is not a regular file; give a log file or a folder")
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+        return os.fstat(self._fd).st_size
+
+    def change_mark(self) -> tuple[int, int]:
+        """Moves whenever somebody wrote: size and time of the last change."""
+        now = os.fstat(self._fd)
+        return now.st_size, now.st_mtime_ns
+
+    def year(self) -> int:
+        """The year of the last change, for stamps that print none."""
+        return datetime.fromtimestamp(os.fstat(self._fd).st_mtime, UTC).year
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
+        data = os.pread(self._fd, size, offset)
+        while data and len(data) < size:
+            more = os.pread(self._fd, size - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def fingerprint(self, length: int) -> str:
+        """SHA-256 of the first `length` bytes."""
+        return hashlib.sha256(self.read(0, length)).hexdigest()
+
+    def tail_hash(self, offset: int) -> str:
+        """SHA-256 of the last bytes before `offset`."""
+        start = max(0, offset - TAIL_BYTES)
+        return hashlib.sha256(self.read(start, offset - start)).hexdigest()
+
+    def is_at(self, path: Path) -> bool | None:
+        """Whether the path still leads to this file; None when it leads nowhere."""
+        try:
+            there = path.stat()
+        except OSError:
+            return None
+        here = os.fstat(self._fd)
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+
+    def refuse_binary(self) -> None:
+        """SourceError if the head of the file is no text. NULs alone are holes, not binary."""
+        head = self.read(0, 8 * HEAD_BYTES)
+        controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
+        if controls > len(head.replace(b"\0", b"")) / 20:
+            packed = " (compressed: unpack it first)" if head[:2] in (b"\x1f\x8b", b"PK") else ""
+            raise SourceError(f"{self.path}: is a binary file, not a log{packed}")
+
+    def close(self) -> None:
+        """Let the handle go."""
+        os.close(self._fd)
+
+
+def expand(text: str) -> list[Path]:
+    """The files that a path, a folder or a glob names, oldest first; SourceError if none."""
+    path = Path(text).expanduser().absolute()
+    if path.is_dir():
+        found = [entry for entry in path.iterdir() if _is_log(entry)]
+    elif _is_glob(path):
+        found = [entry for entry in _glob(path) if entry.is_file()]
+    elif path.exists():
+        return [path]
+    else:
+        raise SourceError(f"{path}: no such file; check the path")
+    return sorted(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
+
+
+def newest(text: str) -> Path | None:
+    """The one file to follow of a path, a folder or a glob; None while there is none."""
+    path = Path(text).expanduser().absolute()
+    if not path.is_dir() and not _is_glob(path):
+        return path
+    try:
+        return expand(text)[-1]
+    except (IndexError, OSError, SourceError):  # none yet, or one vanished meanwhile
+        return None
+
+
+def folder_of(text: str) -> Path:
+    """The folder in which changes of a source show."""
+    path = Path(text).expanduser().absolute()
+    if path.is_dir():
+        return path
+    while _is_glob(path.parent):
+        path = path.parent
+    return path.parent
+
+
+def _is_glob(path: Path) -> bool:
+    return any(mark in str(path) for mark in "*?[") and not path.exists()
+
+
+def _glob(path: Path) -> list[Path]:
+    root = folder_of(str(path))
+    return list(root.glob(str(path.relative_to(root))))
+
+
+def _is_log(entry: Path) -> bool:
+    return (
+        entry.is_file()
+        and not entry.name.startswith(".")
+        and entry.suffix in ("", ".log", ".txt", ".out", ".err")
+    )

@@ -1,0 +1,69 @@
+"""What a source is doing, and its last lines: kept in memory, shown on the pages."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from parsers.server_args import redact_text
+
+TAIL_LINES = 2000
+_SHOWN_CHARS = 4000
+
+FOLLOWING = "following"
+CATCHING_UP = "catching up"
+WAITING = "waiting for file"
+LOST = "lost"
+ERROR = "error"
+STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """A source at one moment."""
+
+    source_id: str
+    label: str | None
+    state: str = WAITING  # following, catching up, waiting for file, lost, error, stopped
+    percent: float | None = None  # of the file, while catching up
+    path: str | None = None
+    run_id: str | None = None
+    last_line_at: datetime | None = None  # UTC, when the last line arrived
+    lag_bytes: int = 0  # in the file but not yet stored
+    lines_read: int = 0
+    unfinished_line: bool = False  # the file ends in the middle of a line
+    error: str | None = None
+
+
+class StatusBoard:
+    """The status of one source and its last lines; written by its thread, read by the pages."""
+
+    def __init__(self, source_id: str, label: str | None) -> None:
+        self._status = SourceStatus(source_id, label)
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._lock = threading.Lock()
+
+    def set(self, **changes: Any) -> None:
+        """Replace these fields."""
+        with self._lock:
+            self._status = replace(self._status, **changes)
+
+    def get(self) -> SourceStatus:
+        """The status now."""
+        with self._lock:
+            return self._status
+
+    def keep(self, data: bytes) -> None:
+        """Keep the last lines of a block; secrets go before anything else sees them."""
+        lines = data.rstrip(b"\n").rsplit(b"\n", TAIL_LINES)[-TAIL_LINES:]
+        shown = [redact_text(line.decode(errors="replace"))[:_SHOWN_CHARS] for line in lines]
+        with self._lock:
+            self._tail.extend(shown)
+
+    def tail(self, n: int) -> list[str]:
+        """The last n lines, oldest first."""
+        with self._lock:
+            return list(self._tail)[-n:] if n > 0 else []
