@@ -1,0 +1,42 @@
+"""The web application: pages, ingest in its lifespan, routes of ours, the guard before all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import streamlit as st
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
+
+from dashboard import context, settings
+from dashboard.access import LocalPagesOnly
+from data.store import Store
+
+FRAME: Final = Path(__file__).with_name("frame.py")
+
+
+def build_app(
+    store: Store, supervisor: context.Supervisor, routes: Sequence[BaseRoute] = ()
+) -> st.App:
+    """The dashboard over this store. Ingest starts and stops with the server."""
+    settings.pin()
+    context.enter(context.Context(store, supervisor))
+
+    @asynccontextmanager
+    async def lifespan(_app: st.App) -> AsyncIterator[None]:
+        supervisor.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(supervisor.stop)
+
+    return st.App(
+        FRAME,
+        lifespan=lifespan,
+        routes=routes,
+        middleware=[Middleware(LocalPagesOnly, hosts=settings.HOSTS)],
+    )

@@ -1,0 +1,63 @@
+"""What the pages look at: the store and the supervisor of this process.
+
+Streamlit runs the page script anew for every visit, in threads of the server's process; this
+is where the script finds what `build_app` was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from data.store import Store
+
+
+class SourceStatus(Protocol):
+    """How the reading of one source is doing, as the supervisor reports it."""
+
+    @property
+    def source_id(self) -> str: ...  # its absolute location
+    @property
+    def label(self) -> str | None: ...
+    @property
+    def run_id(self) -> str | None: ...  # the run being written
+    @property
+    def state(self) -> str: ...  # following, catching up, waiting for file, lost, error, stopped
+    @property
+    def percent(self) -> float | None: ...  # of a file being caught up with
+    @property
+    def last_line_at(self) -> datetime | None: ...  # arrival of the last line, UTC
+    @property
+    def lag_bytes(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
+
+
+class Supervisor(Protocol):
+    """The part of the ingest supervisor that the pages need."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def status(self) -> Sequence[SourceStatus]: ...
+    def tail(self, source_id: str, n: int) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    store: Store
+    supervisor: Supervisor
+
+
+_current: list[Context] = []
+
+
+def enter(context: Context) -> None:
+    """Make this the context of every page from now on."""
+    _current[:] = [context]
+
+
+def current() -> Context:
+    """The context that `enter` was given last."""
+    return _current[0]

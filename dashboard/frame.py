@@ -1,0 +1,25 @@
+"""The frame around every page: navigation and the style sheet. Streamlit runs it each time."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from dashboard import style
+from dashboard.pages import live, runs
+
+# Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
+_ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+<rect width="32" height="32" rx="6" fill="#0072B2"/>
+<path d="M4 20h6l4-11 5 16 4-9h5" fill="none" stroke="#fff" stroke-width="2.5"/></svg>"""
+
+st.set_page_config(page_title="Servescope", page_icon=_ICON, layout="wide")
+style.apply()
+st.navigation(
+    [
+        st.Page(
+            live.page, title="Live", icon=":material/monitoring:", url_path="live", default=True
+        ),
+        st.Page(runs.page, title="Runs", icon=":material/table_rows:", url_path="runs"),
+    ],
+    position="top",
+).run()

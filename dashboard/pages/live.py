@@ -1,0 +1,119 @@
+"""The Live page: is the server alive, how fast is it now, and what limits it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard import live_state, sentences, words
+from dashboard.charts.live import Figure
+from dashboard.context import Context, current
+from dashboard.guard import guarded
+from dashboard.live_state import WINDOWS, Picture
+
+TAIL_LINES: Final = 200
+
+
+@guarded
+def page() -> None:
+    """The page; its one fragment looks every second whether something was stored."""
+    _fragment()
+
+
+@st.fragment(run_every="1s")
+@guarded
+def _fragment() -> None:
+    context = current()
+    head = st.container(key="head")
+    strip = st.container(key="status", horizontal=True, vertical_alignment="center")
+    choices = live_state.choices(context)
+    run_id = window = None
+    if choices:
+        run_id, window = _choose(context, choices)
+    if run_id is None or window is None:
+        _nothing_yet(context)
+        return
+    shown = live_state.picture(context, run_id, window, context.store.revision)
+    status = live_state.status_of(context, shown.card)
+    age_s = live_state.age_s(status)
+    quiet_s = 0.0
+    if shown.tiles is not None:
+        quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, age_s)
+    head.subheader(words.plain(sentences.headline(shown.card, shown.tiles, quiet_s)), anchor=False)
+    with strip:
+        for badge in (
+            sentences.reading(status),
+            sentences.server(shown.card, shown.tiles, quiet_s),
+        ):
+            st.badge(badge.word, icon=badge.icon, color=badge.colour)
+        st.text(f"{sentences.age(status, age_s)}; {sentences.readiness(shown.card)}")
+    if status is not None and status.error:
+        st.error(words.plain(status.error), icon=":material/error:")
+    _tiles(shown, idle=shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s))
+    for figure in shown.figures:
+        _figure(figure)
+    _tail(context, shown)
+
+
+def _choose(context: Context, choices: dict[str, str]) -> tuple[str | None, str | None]:
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    with left:
+        choice = st.selectbox(
+            "Server or run", list(choices), format_func=lambda key: choices.get(key, key),
+            key="run", bind="query-params", filter_mode="contains",
+        )  # fmt: skip
+    with right:
+        window = st.segmented_control(
+            "Time shown", list(WINDOWS), default="15 min", required=True,
+            key="window", bind="query-params",
+        )  # fmt: skip
+    return (live_state.run_of(context, choice) if choice else None), window
+
+
+def _nothing_yet(context: Context) -> None:
+    sources = context.supervisor.status()
+    if not sources:
+        st.info(
+            "No log is followed and nothing is stored. Start with a log, "
+            "`servescope up /path/to/server.log`, or see bundled ones with `servescope demo`."
+        )
+        return
+    st.info("No server start has been seen yet. This page fills by itself as lines arrive.")
+    for status in sources:
+        badge = sentences.reading(status)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.badge(badge.word, icon=badge.icon, color=badge.colour)
+            st.text(f"{status.source_id}: {sentences.age(status, live_state.age_s(status))}")
+        if status.error:
+            st.error(words.plain(status.error), icon=":material/error:")
+
+
+def _tiles(shown: Picture, *, idle: bool) -> None:
+    with st.container(horizontal=True, key="tiles"):
+        for tile in sentences.tiles(shown.card, shown.tiles, idle=idle):
+            st.metric(
+                tile.label, tile.value, help=tile.definition, border=True,
+                delta=tile.detail, delta_arrow="off", delta_color="off",
+            )  # fmt: skip
+    warning = None if shown.tiles is None else sentences.ranks(shown.tiles)
+    if warning:
+        st.warning(warning, icon=":material/warning:")
+
+
+def _figure(figure: Figure) -> None:
+    st.vega_lite_chart(figure.spec, key=f"chart_{figure.key}", alt=figure.alt)
+    table = st.expander(
+        "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"
+    )
+    if table.open:
+        table.dataframe(figure.table, hide_index=True, height=240, alt=figure.alt)
+
+
+def _tail(context: Context, shown: Picture) -> None:
+    lines = context.supervisor.tail(shown.card["source_id"], TAIL_LINES)
+    st.markdown("**Last lines of the log**")
+    if lines:
+        st.code("\n".join(lines), language=None, height=320)
+    else:
+        st.caption("No line has arrived since Servescope started.")

@@ -1,0 +1,206 @@
+"""What the pages say: the answer first, in a sentence, and every state as word, icon, colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from dashboard import words
+from dashboard.context import SourceStatus
+from data.queries import LiveTiles
+
+Colour = Literal["green", "blue", "gray", "orange", "red"]
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A state that is told by its word, and by icon and colour besides."""
+
+    word: str
+    icon: str
+    colour: Colour
+
+
+_READING: Final[dict[str, tuple[str, Colour]]] = {
+    "following": (":material/play_arrow:", "green"),
+    "catching up": (":material/fast_forward:", "blue"),
+    "waiting for file": (":material/hourglass_empty:", "orange"),
+    "lost": (":material/link_off:", "red"),
+    "error": (":material/error:", "red"),
+    "stopped": (":material/pause:", "gray"),
+}
+_ENDED: Final[dict[str, tuple[str, str, Colour]]] = {
+    "stopped": ("server stopped", ":material/stop_circle:", "gray"),
+    "crashed": ("server crashed", ":material/dangerous:", "red"),
+    "lost": ("log ended without a stop", ":material/link_off:", "red"),
+}
+
+
+def reading(status: SourceStatus | None) -> Badge:
+    """How the reading of a source is doing."""
+    if status is None:
+        return Badge("past run", ":material/history:", "gray")
+    icon, colour = _READING.get(status.state, (":material/help:", "gray"))
+    word = status.state
+    if status.state == "catching up" and status.percent is not None:
+        word = f"catching up {status.percent:.0f} %"
+    return Badge(word, icon, colour)
+
+
+def is_idle(tiles: LiveTiles, quiet_s: float) -> bool:
+    """Nothing runs: no line for three windows, or a line that says so (vLLM's zeros)."""
+    silent = quiet_s > tiles.idle_after_s or tiles.ranks_idle == tiles.ranks_seen
+    return silent or not (tiles.running_reqs or tiles.queued_reqs or tiles.gen_tok_s)
+
+
+def server(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> Badge:
+    """How the server of a run is doing, as far as its log tells."""
+    if card["end_state"] in _ENDED:
+        return Badge(*_ENDED[card["end_state"]])
+    if tiles is None:
+        if card["ready_at"] is None:
+            return Badge("starting", ":material/rocket_launch:", "blue")
+        return Badge("ready, no request yet", ":material/check_circle:", "green")
+    if is_idle(tiles, quiet_s):
+        return Badge(f"idle since {words.clock(tiles.last_ts)}", ":material/pause_circle:", "gray")
+    return Badge("generating", ":material/bolt:", "green")
+
+
+def readiness(card: Mapping[str, Any]) -> str:
+    """How long the start took."""
+    if card["ready_at"] is None:
+        return "ready line not seen"
+    if card["ready_after_s"] is None:
+        return f"ready at {words.clock(card['ready_at'])}"
+    return f"ready after {words.duration(card['ready_after_s'])}"
+
+
+def headline(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> str:
+    """The page's first line: is it alive, and how fast now."""
+    if card["end_state"] in _ENDED:
+        return _ended(card)
+    if tiles is None and card["ready_at"] is None:
+        return f"Starting since {words.clock(card['started_at'])}; not ready yet."
+    if tiles is None:
+        return f"{readiness(card).capitalize()}; no request yet."
+    if is_idle(tiles, quiet_s):
+        return f"Idle since {words.clock(tiles.last_ts)}."
+    running = f"{of_cap(tiles)} running"
+    queued = {None: "", 0: "; nothing queued"}.get(
+        tiles.queued_reqs, f"; {words.whole(tiles.queued_reqs)} queued"
+    )
+    if not tiles.gen_tok_s:
+        return f"Working on prompts with {running}{queued}."
+    return f"Generating {words.number(tiles.gen_tok_s)} tok/s with {running}{queued}."
+
+
+def of_cap(tiles: LiveTiles) -> str:
+    """Running requests against the cap: 8 of 48; 8 where the cap is unknown."""
+    running = words.whole(tiles.running_reqs)
+    return running if tiles.running_cap is None else f"{running} of {tiles.running_cap:,}"
+
+
+def _ended(card: Mapping[str, Any]) -> str:
+    when = words.clock(card["ended_at"] or card["last_ts"])
+    after = "" if card["duration_s"] is None else f" after {words.duration(card['duration_s'])}"
+    if card["end_state"] == "stopped":
+        return f"Server stopped at {when}{after}."
+    if card["end_state"] == "crashed":
+        faults = words.counted(card["n_faults"], "fault")
+        return f"Server crashed at {when}{after}: {faults}, marked on the charts."
+    return f"The log ends at {when}{after} without a stop: killed, or its log went elsewhere."
+
+
+def ranks(tiles: LiveTiles) -> str | None:
+    """A warning when fewer ranks write than the arguments promise."""
+    expected = tiles.ranks_expected
+    if expected is None or tiles.ranks_seen >= expected:
+        return None
+    return (
+        f"{tiles.ranks_seen} of {expected} data-parallel ranks have written lines: "
+        "the figures cover these only."
+    )
+
+
+def age(status: SourceStatus | None, age_s: float | None) -> str:
+    """How old the last line is and how much is still unread."""
+    if status is None:
+        return "nothing more is read of it"
+    last = "no line since Servescope started" if age_s is None else f"last line {words.ago(age_s)}"
+    return f"{last}, {words.size(status.lag_bytes)} behind"
+
+
+def source_name(source_id: str, label: str | None) -> str:
+    """A source for lists: its label, else the file's name with its folder."""
+    return label or "/".join(Path(source_id).parts[-2:])
+
+
+def run_name(card: Mapping[str, Any]) -> str:
+    """A run for lists: label or engine, start, short id."""
+    engine = " ".join(text for text in (card["engine"], card["engine_version"]) if text)
+    name = card["label"] or engine or "run"
+    when = words.day_and_clock(card["started_at"] or card["first_ts"])
+    return f"{name} · {when} · {card['run_id'][:8]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number of the Live page with its unit and its definition."""
+
+    label: str
+    value: str
+    detail: str
+    definition: str
+
+
+def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list[Tile]:
+    """The five tiles. Idle is said, never shown as a rate."""
+    return [
+        Tile(
+            "Generation, tok/s",
+            "idle" if idle else words.number(_of(now, "gen_tok_s")),
+            "sum over ranks",
+            "Tokens generated a second, as the latest line of each rank prints it, summed over "
+            "data-parallel ranks; idle ranks add nothing.",
+        ),
+        Tile(
+            "Running, requests",
+            words.MISSING if now is None else of_cap(now),
+            "sum over ranks" if now is None or now.running_cap else "cap unknown",
+            "Requests in the running batch, summed over ranks, of the sum of the ranks' caps "
+            "(max_running_requests or max_num_seqs as the server printed it).",
+        ),
+        Tile(
+            "Queue, requests",
+            words.whole(_of(now, "queued_reqs")),
+            "sum over ranks",
+            "Requests that wait for a place in the running batch, summed over ranks.",
+        ),
+        Tile(
+            "Accept length, tokens",
+            words.number(_of(now, "accept_len")),
+            _strict_rate(card, now),
+            "Tokens a verification step yields for a request, bonus token included: 1.0 means "
+            "that no draft token was accepted. The strict rate is accepted over proposed draft "
+            "tokens, without the bonus token.",
+        ),
+        Tile(
+            "KV use",
+            words.percent(_of(now, "kv_usage")),
+            "worst rank",
+            "Share of the KV cache pool in use, of the rank that uses most. Near 100 % requests "
+            "wait or are retracted.",
+        ),
+    ]
+
+
+def _of(now: LiveTiles | None, name: str) -> float | None:
+    return None if now is None else getattr(now, name)
+
+
+def _strict_rate(card: Mapping[str, Any], now: LiveTiles | None) -> str:
+    if now is not None and now.draft_accept_rate is not None:
+        return f"strict rate {words.percent(now.draft_accept_rate)}"
+    return "no speculation" if card["spec_algorithm"] is None else "no acceptance printed yet"

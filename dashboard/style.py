@@ -1,0 +1,34 @@
+"""The little style sheet that Streamlit's own settings cannot express. Constant text only."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from dashboard import theme
+
+# The strip sticks below Streamlit's header, over the charts that scroll under it.
+_CSS: Final = """<style>
+[data-testid="stLayoutWrapper"]:has(> .st-key-status) {{
+    position: sticky; top: 3.25rem; z-index: 90;
+    padding: 0.4rem 0.2rem; background: {background};
+    border-bottom: 1px solid {border};
+}}
+.stMainBlockContainer {{ padding-top: 4rem; padding-bottom: 2rem; }}
+.st-key-tiles {{
+    display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.75rem;
+}}
+[data-testid="stMetric"] {{ padding: 0.7rem 0.8rem; }}
+[data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
+/* The page looks for news every second: no sign of it, or something would always move. */
+[data-testid="stStatusWidget"] {{ display: none; }}
+/* A fragment that reads for a moment is no reason to fade what stands. */
+[data-stale="true"] {{ opacity: 1 !important; }}
+</style>"""
+
+
+def apply() -> None:
+    """Add the style sheet to the page."""
+    page = theme.page(dark=st.context.theme.type == "dark")
+    st.html(_CSS.format(background=page["backgroundColor"], border=page["borderColor"]))

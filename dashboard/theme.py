@@ -1,0 +1,56 @@
+"""Colours of the pages and charts: one palette for light, one for dark, told apart without hue.
+
+The categorical colours are Okabe and Ito's, darkened for white paper and lightened for the dark
+page so that each keeps a contrast of at least 3:1 against its background.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+_LIGHT_HEX: Final = "0072B2 C1520A 00805C B0568A 8A6A00 5B5BD6 2A7F9E 6B6B6B"
+_DARK_HEX: Final = "56B4E9 F0883E 2BC49A E79AC5 E6C229 A5A5FF 7FD6F2 B5B5B5"
+LIGHT: Final = [f"#{colour}" for colour in _LIGHT_HEX.split()]
+DARK: Final = [f"#{colour}" for colour in _DARK_HEX.split()]
+SLOTS: Final = [str(slot) for slot in range(len(LIGHT))]
+RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
+FAULT: Final = "#D9480F"
+
+_LIGHT_PAGE: Final = {
+    "primaryColor": LIGHT[0],
+    "backgroundColor": "#FFFFFF",
+    "secondaryBackgroundColor": "#F3F5F7",
+    "textColor": "#1B1F24",
+    "borderColor": "#D5DAE0",
+    "chartCategoricalColors": LIGHT,
+}
+_DARK_PAGE: Final = {
+    "primaryColor": DARK[0],
+    "backgroundColor": "#12161C",
+    "secondaryBackgroundColor": "#1C222B",
+    "textColor": "#E6E9ED",
+    "borderColor": "#38414D",
+    "chartCategoricalColors": DARK,
+}
+
+
+def options() -> dict[str, Any]:
+    """The theme as Streamlit settings. The browser's preference picks light or dark."""
+    return {
+        **{f"theme.light.{name}": value for name, value in _LIGHT_PAGE.items()},
+        **{f"theme.dark.{name}": value for name, value in _DARK_PAGE.items()},
+        "theme.baseRadius": "small",
+        "theme.showWidgetBorder": True,
+        "theme.metricValueFontSize": "1.75rem",
+    }
+
+
+def run_slot(run_id: str) -> str:
+    """The palette slot of a run: the same on every page, for ever."""
+    return SLOTS[hashlib.sha256(run_id.encode()).digest()[0] % (len(SLOTS) - 1)]
+
+
+def page(*, dark: bool) -> dict[str, Any]:
+    """The page's own colours, for the few style rules that need them."""
+    return dict(_DARK_PAGE if dark else _LIGHT_PAGE)
