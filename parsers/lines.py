@@ -17,14 +17,13 @@ _NOISE = re.compile(r"\x00|\^@|\x1b\[[0-9;]*[A-Za-z]|\[[0-9]+(?:;[0-9]+)*m|\*\*"
 
 # What stands before a record and is none of it, peeled from the left as often as it matches.
 _PEEL = re.compile(
-    r"""(?x)
-    \s+
-  | [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:?[0-9]{2})\s (?:(?:stdout|stderr)\s[FP]\s)?
+    r"""(?x)\s*(?:
+    [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:?[0-9]{2})\s (?:(?:stdout|stderr)\s[FP]\s)?
   | [\w.@/-]*\s*\|\s
   | \([A-Za-z][\w.-]*(?:\s[\w=.-]+)*\spid=[0-9]+(?:,\sip=[0-9a-fA-F.:]+)?\)\s?
   | \[pod/[^\]]+\]\s
   | [0-9]{1,4}:\s(?=[\[(A-Z])
-    """
+  )"""
 )
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
 

@@ -67,8 +67,9 @@ SAMPLES: Schema = {
     "extra": TEXT,  # JSON of every other field under its printed name; null when empty
 }
 
-# The window of a sample whose whole-second stamp was still open when the sample was stored:
-# known once a later line closes that second. The view `samples_timed` lays it over the sample.
+# Corrections: the final window of a sample that was stored while its whole-second stamp was still
+# open. It replaces the interval_s given with the sample (the view `samples_timed` does so); a
+# sample gets at most one.
 INTERVALS: Schema = {
     "run_id": TEXT,
     "file_id": TEXT,

@@ -1,0 +1,404 @@
+"""Bytes of one file to the records of its runs: the same for one live line and a 10 GB file.
+
+`Pipeline` does no I/O. Its state is small JSON that is committed with the records, so that a
+restart resumes at the byte and gives the same records however the file was cut into blocks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ingest import measure
+from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
+from parsers import common, lines, records, sglang, speculation, vllm
+from parsers.clock import Clock
+from parsers.keyvalue import shape
+from parsers.marks import Head, Mark, Marker, last_stamp
+from parsers.samples import Damaged, Reader
+from parsers.speculation import SpecCard
+from parsers.windows import Rank, Ties
+
+Late = list[tuple[str, int, float]]  # run_id, byte offset, seconds
+
+STATE_VERSION = 1
+_GATES = [*sglang.GATES, *vllm.GATES]
+_KINDS = (*sglang.KINDS, *vllm.KINDS)
+_RULES = (
+    *(("sglang", rule) for rule in sglang.RULES),
+    *(("vllm", rule) for rule in vllm.RULES),
+    *((None, rule) for rule in common.RULES),
+)
+_ACCESS = ' HTTP/1.'
+_HELD_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInfo:
+    """What is known of a source beside its bytes.
+
+    Attributes:
+        source_id: names the source in the store.
+        label: the name its runs get.
+        zone: IANA zone of its printed clock; None: unknown, taken as UTC.
+        clock_hint: a time at or after its last line (the file's time), for stamps without a year.
+    """
+
+    source_id: str
+    label: str | None = None
+    zone: str | None = None
+    clock_hint: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one block, in the schemas of `parsers.records`."""
+
+    samples: pl.DataFrame
+    intervals: pl.DataFrame
+    events: pl.DataFrame
+    run_facts: pl.DataFrame
+    access_counts: pl.DataFrame
+    ingest_log: pl.DataFrame
+
+
+@dataclass(slots=True)
+class Pipeline:
+    """Reads one generation of one file, block after block.
+
+    `offset` and `line_no` are where the next block starts.
+    """
+
+    source: SourceInfo
+    file_id: str
+    offset: int = 0
+    line_no: int = 1
+    _book: RunBook = field(init=False)
+    _clock: Clock = field(init=False)
+    _ranks: dict[str, Rank] = field(default_factory=dict)
+    _engine_no: int | None = None
+    _held: tuple[int, int, list[str]] | None = None
+    _stamp: Head | None = None
+    _reader: Reader = field(default_factory=lambda: Reader(_KINDS))
+    _marker: Marker = field(default_factory=lambda: Marker(_RULES))
+
+    def __post_init__(self) -> None:
+        hint = self.source.clock_hint
+        self._book = RunBook(self.file_id)
+        self._clock = Clock(self.source.zone, hint.isoformat() if hint else None)
+
+    @classmethod
+    def resume(cls, source: SourceInfo, file_id: str, state: str | None) -> Pipeline:
+        """A pipeline that goes on where the one that gave `state` stopped."""
+        pipeline = cls(source, file_id)
+        if state:
+            pipeline._load(json.loads(state))
+        return pipeline
+
+    @property
+    def state(self) -> str:
+        """All that the next block needs, as JSON."""
+        return json.dumps(
+            {
+                "version": STATE_VERSION,
+                "offset": self.offset,
+                "line_no": self.line_no,
+                "clock": asdict(self._clock),
+                "run": dump_run(self._book.current) if self._book.current else None,
+                "ranks": {key: asdict(rank) for key, rank in self._ranks.items()},
+                "engine_no": self._engine_no,
+                "held": self._held,
+                "stamp": asdict(self._stamp) if self._stamp else None,
+            }
+        )
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.offset, self.line_no = state["offset"], state["line_no"]
+        self._clock = Clock(**{**state["clock"], "zone": self.source.zone})
+        self._book.current = load_run(state["run"]) if state["run"] else None
+        self._ranks = {
+            key: Rank(**{**rank, "decode": Ties(**rank["decode"]), "prefill": Ties(**rank["prefill"])})
+            for key, rank in state["ranks"].items()
+        }
+        self._engine_no = state["engine_no"]
+        self._held = tuple(state["held"]) if state["held"] else None
+        self._stamp = Head(**state["stamp"]) if state["stamp"] else None
+
+    def feed(self, data: bytes) -> Batch:
+        """Records of the next block.
+
+        Args:
+            data: whole lines, the last one ended by a newline unless the file ends there.
+        """
+        text = lines.split(data, self.offset, self.line_no)
+        self.offset += len(data)
+        self.line_no += data.count(b"\n")
+        return self._read(text, final=False)
+
+    def finish(self) -> Batch:
+        """What only the end of the file makes known; nothing may be fed after it."""
+        run = self._book.current
+        batch = self._read(lines.split(b"", self.offset, self.line_no), final=True)
+        if run is None:
+            return batch
+        if run.ended is None:
+            run.end("lost", self.offset, _time(run.last_ts))
+        row = run.row(self.source.source_id, self.source.label)
+        facts = records.frame([row] if row else [], records.RUN_FACTS)
+        return replace(
+            batch,
+            intervals=pl.concat([batch.intervals, self._late_frame(self._close(run))]),
+            run_facts=pl.concat([batch.run_facts, facts]),
+        )
+
+    def _read(self, text: pl.DataFrame, final: bool) -> Batch:
+        candidates = text.filter(pl.col("line").str.contains_any(_GATES))
+        frames, damaged = self._reader.read(candidates) if candidates.height else ([], [])
+        printed = measure.together(frames)
+        marks = self._marks(text, final)
+        sample_ts, mark_ts = self._times(printed, marks)
+        starts, events = self._walk(marks, mark_ts, self._serving(text, printed), printed)
+        samples, late = self._measure(measure.placed(printed, sample_ts), starts)
+        self._note_samples(samples, [run for _, run in starts])
+        late += [entry for run in self._book.closed for entry in self._close(run)]
+        self._book.closed.clear()
+        rows = [run.row(self.source.source_id, self.source.label) for _, run in starts]
+        return Batch(
+            samples,
+            self._late_frame(late),
+            records.frame(events, records.EVENTS),
+            records.frame([row for row in rows if row], records.RUN_FACTS),
+            records.empty(records.ACCESS_COUNTS),
+            self._log(damaged),
+        )
+
+    def _marks(self, text: pl.DataFrame, final: bool) -> list[Mark]:
+        """Marks of the block, a traceback cut off by the block before first."""
+        if self._held:
+            off, no, held = self._held
+            before = pl.DataFrame({"line": held}).with_columns(
+                off=pl.lit(off, pl.Int64), no=pl.int_range(no, no + len(held), dtype=pl.Int64)
+            )
+            text = pl.concat([before, text])
+            self._held = None
+        if not text.height:
+            return []
+        marks, cut = self._marker.read(text, self._stamp, final)
+        if cut:
+            held = text.filter(pl.col("no") >= cut[1])["line"].to_list()
+            self._held = (*cut, held)
+            if sum(map(len, held)) > _HELD_BYTES:
+                self._held = None
+        self._stamp = last_stamp(text, int(text["no"][-1]) + 1) or self._stamp
+        return marks
+
+    def _times(
+        self, printed: pl.DataFrame, marks: list[Mark]
+    ) -> tuple[pl.DataFrame, list[datetime | None]]:
+        """Times of samples and marks, resolved together in file order."""
+        said = pl.DataFrame(
+            {
+                "off": [m.off for m in marks],
+                "date": [m.date for m in marks],
+                "time": [m.time for m in marks],
+            },
+            schema={"off": pl.Int64, "date": pl.String, "time": pl.String},
+        )
+        if not marks:
+            return self._clock.resolve(printed.select("date", "time")), []
+        both = pl.concat(
+            [
+                printed.select("off", "date", "time", mark=pl.lit(None, pl.Int64)),
+                said.with_columns(mark=pl.int_range(len(marks), dtype=pl.Int64)),
+            ]
+        ).sort("off", maintain_order=True)
+        resolved = both.hstack(self._clock.resolve(both.select("date", "time")))
+        of_marks = resolved.filter(pl.col("mark").is_not_null()).sort("mark")["ts"].to_list()
+        return resolved.filter(pl.col("mark").is_null()).select("ts", "ts_inferred"), of_marks
+
+    def _serving(self, text: pl.DataFrame, printed: pl.DataFrame) -> np.ndarray[Any, Any]:
+        """Offsets of lines that only a serving server prints, in order."""
+        access = text.filter(pl.col("line").str.contains(_ACCESS, literal=True))["off"]
+        return np.sort(np.concatenate([access.to_numpy(), printed["off"].to_numpy()]))
+
+    def _walk(
+        self,
+        marks: list[Mark],
+        times: list[datetime | None],
+        serving: np.ndarray[Any, Any],
+        printed: pl.DataFrame,
+    ) -> tuple[list[tuple[int, Run]], list[dict[str, Any]]]:
+        """Runs of the block with where they start in it, and its events."""
+        events: list[dict[str, Any]] = []
+        first = min([int(serving[0])] if len(serving) else [], default=None)
+        if self._book.current is None and first is not None and (not marks or first < marks[0].off):
+            self._book.open(first)
+        starts = [(-1, self._book.current)] if self._book.current else []
+
+        def served(start: int, end: int) -> bool:
+            return bool(np.searchsorted(serving, start) < np.searchsorted(serving, end))
+
+        for mark, ts in zip(marks, times, strict=True):
+            if mark.kind == "traceback" and self._book.current is None:
+                continue
+            run = self._book.take(mark, served)
+            if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:
+                continue  # uvicorn says the same under either engine
+            if not starts or starts[-1][1] is not run:
+                starts.append((mark.off, run))
+            self._revive(run, printed, mark.off)
+            run.served |= served(run.start_off, mark.off)
+            events.append(self._event(mark, ts, run))
+        for start, run in starts:
+            run.served |= served(max(start, run.start_off), self.offset)
+        return starts, events
+
+    def _revive(self, run: Run, printed: pl.DataFrame, before: int) -> None:
+        """A run that generated tokens after a fault goes on."""
+        if run.ended == "crashed" and run.end_off is not None and printed.height:
+            after = printed.filter(pl.col("off").is_between(run.end_off, before))
+            if "gen_tok_s" in after.columns and (after["gen_tok_s"] > 0).any():
+                run.goes_on()
+
+    def _event(self, mark: Mark, ts: datetime | None, run: Run) -> dict[str, Any]:
+        kind, severity, title = judge(mark, run)
+        run.learn(mark, ts)
+        if ts is not None:
+            run.last_ts = ts.isoformat()
+        if severity == "fault":
+            run.incident = run.incident or f"{run.run_id}-{mark.off:x}"
+            run.end("crashed", mark.off, ts)
+        elif mark.ends == "stopped":
+            run.end("stopped", mark.off, ts)
+        return {
+            "run_id": run.run_id,
+            "source_id": self.source.source_id,
+            "file_id": self.file_id,
+            "byte_offset": mark.off,
+            "line_no": mark.no,
+            "ts": ts,
+            "kind": kind,
+            "severity": severity,
+            "title": title,
+            "detail": mark.detail,
+            "evidence": mark.evidence,
+            "incident_id": run.incident if severity == "fault" else None,
+            "count": 1,
+            "duration_s": mark.duration_s,
+            "memory_gb": mark.memory_gb,
+            "data": json.dumps(mark.data) if mark.data else None,
+        }
+
+    def _measure(
+        self, placed: pl.DataFrame, starts: list[tuple[int, Run]]
+    ) -> tuple[pl.DataFrame, Late]:
+        """Samples with run, windows and acceptance; corrected intervals of earlier blocks."""
+        placed, self._engine_no = measure.engine_indexed(placed, self._engine_no)
+        done: list[pl.DataFrame] = []
+        late: Late = []
+        for run, rows in measure.by_run(measure.complete(placed), starts):
+            self._count_towards_ready(run, rows)
+            for key, part in measure.by_rank(rows):
+                frames, corrected = self._measure_rank(f"{run.run_id}|{key}", part, run)
+                done += frames
+                late += [(run.run_id, off, seconds) for off, seconds in corrected]
+        if not done:
+            return records.empty(records.SAMPLES), late
+        whole = pl.concat(done).sort("byte_offset", maintain_order=True)
+        return (
+            whole.with_columns(
+                source_id=pl.lit(self.source.source_id), file_id=pl.lit(self.file_id)
+            ).select(pl.col(name).cast(dtype) for name, dtype in records.SAMPLES.items()),
+            late,
+        )
+
+    def _measure_rank(
+        self, key: str, rows: pl.DataFrame, run: Run
+    ) -> tuple[list[pl.DataFrame], list[tuple[int, float]]]:
+        engine = self._ranks.setdefault(key, Rank())
+        before = replace(engine)
+        is_spec = pl.col("kind") == "spec"
+        spec = rows.filter(is_spec)
+        rest = rows.filter(~is_spec) if spec.height else rows
+        frames, late = [rest], []
+        if rest.height:
+            frames[0], measured = measure.timed(rest, engine, run.clock())
+            late += measured.late
+        if spec.height:
+            own = self._ranks.setdefault(key + ",spec", Rank())
+            spec = speculation.interval_counts(spec, own)
+            timed, measured = measure.timed_spec(spec, frames[0], own, before)
+            late += measured.late
+            frames.append(speculation.complete_vllm(timed))
+        elif rest["engine"][0] == "sglang":
+            frames[0] = speculation.complete_sglang(frames[0], self._spec_card(run, frames[0]))
+        return frames, late
+
+    def _spec_card(self, run: Run, rows: pl.DataFrame) -> SpecCard:
+        drafts = run.facts.get("spec_draft_tokens")
+        if run.rate_def is None and rows["accept_rate_raw"].null_count() < rows.height:
+            run.rate_def = speculation.rate_def(rows, drafts)
+        return SpecCard(run.steps, drafts, run.rate_def)
+
+    def _close(self, run: Run) -> Late:
+        """Corrections of a run that is over; its ranks are dropped."""
+        keys = [key for key in self._ranks if key.startswith(f"{run.run_id}|")]
+        ranks = [self._ranks.pop(key) for key in keys]
+        return [
+            (run.run_id, off, seconds)
+            for rank in ranks
+            for off, seconds in rank.decode.finish() + rank.prefill.finish()
+        ]
+
+    def _count_towards_ready(self, run: Run, rows: pl.DataFrame) -> None:
+        """A booted run that never says "ready" counts as ready after some samples."""
+        if not run.booted or run.ready_off is not None:
+            return
+        offs = rows.filter(pl.col("kind").is_in(["decode", "stats"]))["byte_offset"]
+        missing = READY_AFTER_SAMPLES - run.unready_samples
+        if offs.len() >= missing:
+            run.ready_off = int(offs[missing - 1])
+        run.unready_samples += offs.len()
+
+    def _note_samples(self, samples: pl.DataFrame, runs: list[Run]) -> None:
+        for run in runs:
+            own = samples.filter(pl.col("run_id") == run.run_id) if len(runs) > 1 else samples
+            if own.height:
+                run.engine = run.engine or own["engine"][0]
+                self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
+                ts = own["ts"].drop_nulls()
+                if ts.len():
+                    run.facts.setdefault("started_at", ts[0])
+                    run.last_ts = max(ts[-1].isoformat(), run.last_ts or "")
+
+    def _late_frame(self, late: Late) -> pl.DataFrame:
+        rows = [
+            {"run_id": run, "file_id": self.file_id, "byte_offset": off, "interval_s": seconds}
+            for run, off, seconds in late
+        ]
+        return records.frame(rows, records.INTERVALS)
+
+    def _log(self, damaged: list[Damaged]) -> pl.DataFrame:
+        rows = [
+            {
+                "source_id": self.source.source_id,
+                "file_id": self.file_id,
+                "byte_offset": d.off,
+                "at": datetime.now(),
+                "kind": "damaged",
+                "shape": shape(d.text[:300]),
+                "n": 1,
+            }
+            for d in damaged
+        ]
+        return records.frame(rows, records.INGEST_LOG)
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

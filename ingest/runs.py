@@ -1,0 +1,184 @@
+"""Where a run begins and ends, and what its lines make known of it.
+
+A run is one start of one server. A boot-class line after a serving line, after a stop or a fatal
+fault, or at the start of a file opens the next one; both engines print overrides before their
+arguments, so the first boot line counts, not the dump.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+
+from parsers.marks import Mark
+from parsers.records import RUNS
+from parsers.windows import DEFAULT_STEPS, RunClock
+
+# Samples of a run that started before our eyes but never says it is ready (gRPC, rank > 0).
+READY_AFTER_SAMPLES = 20
+# How a stop or a cancelled request looks from inside: no fault by itself.
+_BENIGN = re.compile(
+    r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError|SystemExit|GeneratorExit|BrokenPipeError"
+    r"|ConnectionResetError|ImportError|ModuleNotFoundError)\b"
+)
+_FATAL = re.compile(
+    r"EngineDeadError|OutOfMemoryError|CUDA error|NCCL error|DistBackendError|AcceleratorError"
+    r"|InductorError|Engine core initialization failed|Engine process failed"
+)
+_ORDERLY_CODE = re.compile(r"exit code -(?:15|2)\b")
+
+
+@dataclass(slots=True)
+class Run:
+    """One run while its lines are read; small, serialisable, kept with the checkpoint."""
+
+    run_id: str
+    start_off: int
+    engine: str | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    effective: dict[str, Any] = field(default_factory=dict)
+    booted: bool = False
+    served: bool = False
+    ready_off: int | None = None
+    unready_samples: int = 0
+    ended: str | None = None
+    end_off: int | None = None
+    incident: str | None = None
+    steps: int = DEFAULT_STEPS
+    decode_only: bool = False
+    rate_def: str | None = None  # formula of the printed acceptance rate
+    last_ts: str | None = None
+    seq: int = 0
+    told: str = ""  # the last facts row, to append only what is new
+
+    def clock(self) -> RunClock:
+        """What the windows of its samples depend on."""
+        return RunClock(self.booted, self.ready_off, self.steps, self.decode_only)
+
+    def learn(self, mark: Mark, ts: datetime | None) -> None:
+        """Takes over what a line says of the run."""
+        facts = dict(mark.facts)
+        self.effective |= facts.pop("effective", {})
+        self.steps = facts.pop("decode_log_interval", None) or self.steps
+        self.decode_only |= facts.pop("disaggregation_mode", None) == "decode"
+        for name, value in facts.items():
+            if name in RUNS and value is not None:
+                self.facts[name] = int(value) if RUNS[name].is_integer() else value
+        self.engine = mark.engine or self.engine
+        if ts is not None:
+            self.facts.setdefault("started_at", ts)
+        if mark.kind == "ready" and self.ready_off is None:
+            self.ready_off = mark.off
+            self.facts["ready_at"] = ts
+
+    def end(self, state: str, off: int, ts: datetime | None) -> None:
+        """Ends the run once; what follows the first end is its consequence."""
+        if self.ended is None:
+            self.ended, self.end_off = state, off
+            self.facts["ended_at"] = ts
+
+    def goes_on(self) -> None:
+        """Samples after a fault: it was not fatal."""
+        self.ended = self.end_off = self.incident = None
+        self.facts.pop("ended_at", None)
+
+    def row(self, source_id: str, label: str | None) -> dict[str, Any] | None:
+        """A facts row where something new is known, else None."""
+        row: dict[str, Any] = {
+            "run_id": self.run_id,
+            "source_id": source_id,
+            "engine": self.engine,
+            "label": label,
+            "end_state": self.ended or "running",
+            "effective": json.dumps(self.effective) if self.effective else None,
+            **self.facts,
+        }
+        told = hashlib.blake2b(repr(sorted(row.items())).encode(), digest_size=8).hexdigest()
+        if told == self.told:
+            return None
+        self.told = told
+        self.seq += 1
+        return row | {"seq": self.seq}
+
+
+def dump_run(run: Run) -> dict[str, Any]:
+    """The run as JSON can hold it."""
+    state = asdict(run)
+    state["facts"] = {
+        k: v.isoformat() if isinstance(v, datetime) else v for k, v in run.facts.items()
+    }
+    return state
+
+
+def load_run(state: Mapping[str, Any]) -> Run:
+    """The run that `dump_run` wrote."""
+    run = Run(**state)
+    for name in ("started_at", "ready_at", "ended_at"):
+        if isinstance(run.facts.get(name), str):
+            run.facts[name] = datetime.fromisoformat(run.facts[name])
+    return run
+
+
+def run_id(file_id: str, start_off: int) -> str:
+    """Names a run by where it starts, so that a replay after a crash names it the same."""
+    return hashlib.blake2b(f"{file_id}:{start_off}".encode(), digest_size=6).hexdigest()
+
+
+@dataclass(slots=True)
+class RunBook:
+    """The runs of one file: the current one, and those that the last block closed."""
+
+    file_id: str
+    current: Run | None = None
+    closed: list[Run] = field(default_factory=list)
+
+    def open(self, off: int) -> Run:
+        """Opens a run at `off`; the one before is over, `lost` where nothing ended it."""
+        if self.current is not None:
+            if self.current.ended is None:
+                last = self.current.last_ts
+                self.current.end("lost", off, datetime.fromisoformat(last) if last else None)
+            self.closed.append(self.current)
+        self.current = Run(run_id(self.file_id, off), off)
+        return self.current
+
+    def take(self, mark: Mark, served: Callable[[int, int], bool]) -> Run:
+        """The run a mark belongs to; opens it where the mark begins one.
+
+        Args:
+            mark: in file order.
+            served: whether a serving line stands between two offsets.
+        """
+        run = self.current or self.open(mark.off)
+        if mark.boots and run.start_off != mark.off:
+            over = run.ended is not None and (run.end_off or 0) < mark.off
+            if over or run.served or served(run.start_off, mark.off):
+                run = self.open(mark.off)
+        run.booted |= mark.boots and not run.served
+        return run
+
+
+def judge(mark: Mark, run: Run) -> tuple[str, str, str]:
+    """Kind, severity and title of a mark in the light of its run: a fault only where it is one.
+
+    After an orderly stop nothing is a fault; a traceback is one before the server is ready, or
+    when its exception says that the engine is gone.
+    """
+    title = mark.title
+    if mark.kind == "traceback":
+        exception = mark.detail or ""
+        title = exception or title
+        starts_up = run.booted and run.ready_off is None and bool(exception)
+        deadly = bool(_FATAL.search(exception)) or starts_up or run.incident is not None
+        if _BENIGN.match(exception) and run.incident is None or not deadly:
+            return "traceback", "info", title
+    elif mark.kind != "fault":
+        return mark.kind, mark.severity, title
+    if run.ended == "stopped" or _ORDERLY_CODE.search(mark.evidence or ""):
+        return "after_stop", "info", title
+    return "fault", "fault", title

@@ -1,0 +1,223 @@
+"""Lines that are no samples but dated facts: boots, milestones, overrides, retractions, faults, stops.
+
+A rule names a literal that its lines contain (so that whole blocks are searched at once) and what
+the line means. A mark is one such line, read; `ingest.runs` turns marks into runs and events.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from parsers.lines import peel, unwrap_json
+from parsers.server_args import redact_text
+
+_STAMP = re.compile(
+    r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?(?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
+    r"(?P<ranks>(?: [A-Z][A-Z_]*[0-9]+)*)\] "
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<d2>[0-9]{2}-[0-9]{2})"
+    r" (?P<t2>[0-9]{2}:[0-9]{2}:[0-9]{2}) \[?[^\]\[\s]+:[0-9]+\] ?"
+)
+_ISO = re.compile(
+    r"(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
+)
+# Lines that quote what a client sent: any word can stand in them.
+_REQUEST = re.compile(r"(?:Receive|Finish)(?: OpenAI)?: obj=|Received request |Generated response ")
+_UVICORN = re.compile(r"(?:INFO|WARNING|ERROR): {3,}")
+TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_EVIDENCE_CHARS = 2000
+_TRACEBACK_LINES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The printed stamp of a line and the message after it."""
+
+    date: str | None
+    time: str | None
+    message: str
+    ranks: str = ""
+    bare: bool = False  # no logger wrote this line
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One line that says something about the run it stands in."""
+
+    off: int
+    no: int
+    engine: str | None
+    kind: str
+    severity: str
+    title: str
+    date: str | None = None
+    time: str | None = None
+    detail: str | None = None
+    evidence: str | None = None
+    duration_s: float | None = None
+    memory_gb: float | None = None
+    data: dict[str, Any] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)  # columns of the run card this line gives
+    boots: bool = False  # a boot-class line: may open a run
+    ends: str | None = None  # stopped, crashed
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What lines with a certain text mean.
+
+    `pattern` is searched in the message (after stamp and wrappers); its groups may be named
+    duration_s, memory_gb or after columns of the run card. `title` is formatted with the groups.
+    `read` adds facts that need more than groups.
+    """
+
+    literal: str
+    kind: str
+    title: str
+    pattern: str | None = None
+    severity: str = "info"
+    boots: bool = False
+    ends: str | None = None
+    read: Callable[[str], dict[str, Any]] | None = None
+    keep_text: bool = True  # False where the whole line is stored another way (an args dump)
+
+
+_NUMBERS = {"duration_s": float, "memory_gb": float}
+
+
+@dataclass(slots=True)
+class Marker:
+    """Reads marks out of blocks with the rules of one or more engines."""
+
+    rules: Sequence[tuple[str | None, Rule]]
+    _compiled: list[tuple[str | None, Rule, re.Pattern[str] | None]] = field(init=False)
+    literals: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._compiled = [
+            (engine, rule, re.compile(rule.pattern) if rule.pattern else None)
+            for engine, rule in self.rules
+        ]
+        self.literals = sorted({rule.literal for _, rule in self.rules})
+
+    def read(
+        self, lines: pl.DataFrame, last: Head | None, final: bool = False
+    ) -> tuple[list[Mark], tuple[int, int] | None]:
+        """Marks of a block of lines (columns line, off, no).
+
+        A line without a stamp takes that of the nearest stamped line before it, or `last`.
+
+        Returns:
+            the marks in file order; and place and line number of a traceback that the block's
+            end cut off, so that the next block can start with it, else None.
+        """
+        marks: list[Mark] = []
+        found = lines.filter(pl.col("line").str.contains_any(self.literals))
+        for line, off, no in found.select("line", "off", "no").iter_rows():
+            mark = self._mark(line, off, no)
+            if mark is None:
+                continue
+            if mark.kind in ("traceback", "fault") and TRACEBACK in line:
+                exception = exception_after(lines["line"], no - int(lines["no"][0]))
+                if exception is None and not final:
+                    return marks, (off, no)
+                mark = replace(mark, detail=exception or None)
+            if mark.time is None:
+                before = last_stamp(lines, no) or last
+                if before is not None:
+                    mark = replace(mark, date=before.date, time=before.time)
+            marks.append(mark)
+        return marks, None
+
+    def _mark(self, line: str, off: int, no: int) -> Mark | None:
+        head = read_head(line)
+        if _REQUEST.match(head.message):
+            return None
+        for engine, rule, pattern in self._compiled:
+            if rule.literal not in head.message:
+                continue
+            match = pattern.search(head.message) if pattern else None
+            if pattern and match is None:
+                continue
+            groups = {k: v for k, v in (match.groupdict() if match else {}).items() if v is not None}
+            facts = {k: v for k, v in groups.items() if k not in _NUMBERS}
+            evidence = redact_text(head.message[:_EVIDENCE_CHARS]) if rule.keep_text else None
+            return Mark(
+                off=off,
+                no=no,
+                engine=engine,
+                kind=rule.kind,
+                severity=rule.severity,
+                title=rule.title.format(**groups),
+                date=head.date,
+                time=head.time,
+                evidence=evidence,
+                duration_s=float(groups["duration_s"]) if "duration_s" in groups else None,
+                memory_gb=float(groups["memory_gb"]) if "memory_gb" in groups else None,
+                facts=facts | (rule.read(head.message) if rule.read else {}),
+                boots=rule.boots,
+                ends=rule.ends,
+            )
+        return None
+
+
+def read_head(line: str) -> Head:
+    """The stamp and message of any line; wrappers, colours and JSON taken off."""
+    text = peel(line)
+    wrapped = unwrap_json(text)
+    if wrapped:
+        message, fields = wrapped
+        stamp = _ISO.search(str(fields.get("asctime") or fields.get("time") or ""))
+        if stamp:
+            return Head(stamp["d1"], stamp["t1"], message)
+        text = peel(message)
+    match = _STAMP.match(text) or _STAMP.search(text[:400])
+    if match is None:
+        iso = _ISO.search(line[: len(line) - len(text)] or text[:40])
+        uvicorn = _UVICORN.match(text)
+        message = text[uvicorn.end() :] if uvicorn else text
+        return Head(iso["d1"] if iso else None, iso["t1"] if iso else None, message, bare=not uvicorn)
+    message = text[match.end() :]
+    uvicorn = _UVICORN.match(message)
+    return Head(
+        match["d1"] or match["d2"],
+        match["t1"] or match["t2"],
+        message[uvicorn.end() :] if uvicorn else message,
+        match["ranks"] or "",
+    )
+
+
+def last_stamp(lines: pl.DataFrame, before_no: int) -> Head | None:
+    """The stamp of the nearest stamped line above line number `before_no`."""
+    at = before_no - int(lines["no"][0])
+    maybe = lines["line"].slice(0, at).str.contains("[0-9]{2}:[0-9]{2}:[0-9]{2}").arg_true()
+    for index in reversed(maybe.to_list()):
+        head = read_head(lines["line"][index][:600])
+        if head.time:
+            return head
+    return None
+
+
+def exception_after(lines: pl.Series, at: int) -> str | None:
+    """The exception that ends the traceback on line `at`.
+
+    Returns:
+        its text; "" where other lines follow and none is found; None where the block ends first.
+    """
+    window = lines.slice(at + 1, _TRACEBACK_LINES).to_list()
+    bare = read_head(window[0]).bare if window else True
+    for line in window:
+        head = read_head(line)
+        message = head.message
+        if head.bare != bare or not message.strip() or message[0] in " \t":
+            continue
+        if _EXCEPTION.match(message):
+            return redact_text(message.strip()[:_EVIDENCE_CHARS])
+        if not message.startswith("Traceback"):
+            return ""
+    return "" if len(window) == _TRACEBACK_LINES else None

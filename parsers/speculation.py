@@ -1,0 +1,121 @@
+"""Acceptance on one axis for both engines and all their versions.
+
+`accept_len` is tokens per verification step and request, bonus token included. The printed rate
+kept its name while its formula changed, so the strict rate is computed anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from parsers.windows import DEFAULT_STEPS, Rank
+
+# SGLang 0.5.3.post2 to 0.5.10.post1: the bonus token is in the numerator.
+WITH_BONUS = "(accepted + bonus) / (steps * draft_tokens)"
+# SGLang 0.5.11 on.
+STRICT = "accepted / (steps * (draft_tokens - 1))"
+VLLM = "accepted / drafted"
+ASSUMED = ", assumed"
+_V0_COUNTS = (
+    r'"Number of speculative tokens": (?P<k>[0-9]+).*'
+    r'"Number of emitted tokens(?: tokens)?": (?P<emitted>[0-9]+)'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecCard:
+    """What acceptance depends on: the log interval, the draft tokens as the engine counts them,
+    and the printed rate's formula where it is known."""
+
+    steps: int = DEFAULT_STEPS
+    draft_tokens: int | None = None
+    rate_def: str | None = None
+
+
+def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> str | None:
+    """Which formula SGLang's printed rate has, told from the lines themselves.
+
+    `#pending-token` came with 0.5.11, the release of the strict rate. Without it the first line
+    on which the two formulas differ decides; None while none does.
+
+    Args:
+        rows: decode and prefill rows of one run in file order.
+        draft_tokens: speculative_num_draft_tokens.
+    """
+    if rows["extra"].str.contains('"#pending-token"', literal=True).any():
+        return STRICT
+    if not draft_tokens or draft_tokens < 2:
+        return None
+    length, rate = pl.col("accept_len"), pl.col("accept_rate_raw")
+    bonus = (rate - length / draft_tokens).abs()
+    strict = (rate - (length - 1) / (draft_tokens - 1)).abs()
+    told = rows.filter((bonus - strict).abs() > 0.03).select((bonus < strict).alias("b"))["b"]
+    return None if not told.len() else WITH_BONUS if told[0] else STRICT
+
+
+def interval_counts(rows: pl.DataFrame, rank: Rank) -> pl.DataFrame:
+    """vLLM V0 counts since the server started: per interval, with the length that they give.
+
+    The comparable length is emitted / (drafted / k), of the window's own counts (0.4.1 to 0.9.2).
+    """
+    counts = rows["extra"].str.extract_groups(_V0_COUNTS).struct
+    k = counts.field("k").cast(pl.Float64)
+    if k.is_null().all():
+        return rows
+    totals = [
+        rows["accepted_tokens"].cast(pl.Float64),
+        rows["drafted_tokens"].cast(pl.Float64),
+        counts.field("emitted").cast(pl.Float64),
+    ]
+    before = rank.totals or [0.0, 0.0, 0.0]
+    accepted, drafted, emitted = (
+        t - t.shift(1).fill_null(b) for t, b in zip(totals, before, strict=True)
+    )
+    rank.totals = [t[-1] for t in totals]
+    return rows.with_columns(
+        accepted_tokens=accepted.cast(pl.Int64),
+        drafted_tokens=drafted.cast(pl.Int64),
+        accept_len=(emitted * k / drafted).fill_nan(None),
+    )
+
+
+def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
+    """request_steps, draft_accept_rate and accept_def of one run's SGLang rows."""
+    drafts = (card.draft_tokens or 0) - 1
+    length, raw = pl.col("accept_len"), pl.col("accept_rate_raw")
+    strict = (length - 1) / drafts if drafts > 0 else raw if card.rate_def == STRICT else None
+    formula = card.rate_def or (STRICT + ASSUMED)
+    return rows.with_columns(
+        request_steps=pl.when(pl.col("kind") == "decode").then(
+            pl.col("running_reqs").cast(pl.Float64) * card.steps
+        ),
+        draft_accept_rate=pl.lit(None, pl.Float64) if strict is None else strict,
+        accept_def=pl.when(raw.is_not_null()).then(pl.lit(formula)),
+    )
+
+
+def complete_vllm(rows: pl.DataFrame) -> pl.DataFrame:
+    """accept_len, request_steps and draft_accept_rate of vLLM spec rows (section 3.1 of V1).
+
+    Steps are accepted / Σ per-position where positions are printed, else accepted / (length - 1);
+    with nothing accepted drafted / proposed tokens a step.
+    """
+    accepted, drafted = pl.col("accepted_tokens"), pl.col("drafted_tokens")
+    positions = pl.col("accept_per_position")
+    total = positions.list.sum()
+    steps = (
+        pl.when((accepted > 0) & (total > 0))
+        .then(accepted / total)
+        .when((accepted > 0) & (pl.col("accept_len") > 1))
+        .then(accepted / (pl.col("accept_len") - 1))
+        .when((accepted == 0) & (positions.list.len() > 0))
+        .then(drafted / positions.list.len())
+    )
+    return rows.with_columns(
+        request_steps=steps,
+        draft_accept_rate=pl.when(drafted > 0).then(accepted / drafted),
+        accept_def=pl.when(pl.col("accept_rate_raw").is_not_null()).then(pl.lit(VLLM)),
+    )
