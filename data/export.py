@@ -78,3 +78,40 @@ def _without_lists(frame: pl.DataFrame) -> pl.DataFrame:
         .alias(name)
         for name in lists
     )
+
+
+def table(frame: pl.DataFrame) -> str:
+    """An aligned table for the screen; control characters of a log cannot reach the terminal."""
+    rows = [frame.columns] + [[_shown(value) for value in row] for row in frame.iter_rows()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def run_list(runs: pl.DataFrame) -> str:
+    """The runs as a table for the screen."""
+    if runs.is_empty():
+        return "no runs yet; `servescope import PATH` or `servescope up PATH` brings some"
+    return table(
+        runs.select(
+            run=pl.col("run_id").str.head(12),
+            label=pl.col("label"),
+            engine=pl.concat_str("engine", "engine_version", separator=" ", ignore_nulls=True),
+            model=pl.col("model"),
+            started=pl.coalesce("started_at", "first_ts").dt.truncate("1s"),
+            state=pl.col("end_state"),
+            duration_s=pl.col("duration_s").round(0),
+            decode_tok_s_at_1=pl.col("decode_tok_s_at_1").round(1),
+            steady_tok_s=pl.col("steady_tok_s").round(1),
+            accept_len=pl.col("accept_len").round(2),
+            max_running=pl.col("max_running"),
+            faults=pl.col("n_faults"),
+        )
+    ).rstrip("\n")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "-"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(char if char.isprintable() else " " for char in text)

@@ -135,7 +135,7 @@ CREATE TABLE checkpoints (
     path VARCHAR,
     seq BIGINT,
     byte_offset BIGINT,           -- bytes; where reading goes on
-    line_no BIGINT,               -- lines before that byte
+    line_no BIGINT,               -- number of the line that begins there
     fingerprint VARCHAR,          -- SHA-256 of the first fingerprint_len bytes
     fingerprint_len INTEGER,      -- bytes
     tail_hash VARCHAR,            -- SHA-256 of up to 256 bytes before byte_offset

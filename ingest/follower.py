@@ -105,7 +105,7 @@ class Follower(threading.Thread):
         with self._store.cursor() as con:
             last, seq = resume_point(con, file, adopt_copies=False)
         moved = last is not None and last.path != str(target)
-        source = replace(self._source, year_hint=file.year())
+        source = replace(self._source, clock_hint=file.changed_at())
         self._begin(Reading(source, file, last, seq))
         if moved and last is not None and self._reading is not None:
             self._reading.note("renamed", f"{last.path} goes on as {target}")
@@ -178,7 +178,7 @@ class Follower(threading.Thread):
         _log.warning("%s: %s, reading from the start", reading.file.path, how)
         offset = reading.offset
         self._put(reading.finish())
-        source = replace(self._source, year_hint=reading.file.year())
+        source = replace(self._source, clock_hint=reading.file.changed_at())
         fresh = Reading(source, reading.file, None, reading.seq)
         fresh.note(
             how, f"{reading.file.path} was {how} after byte {offset}; reading from its start"

@@ -54,7 +54,9 @@ def import_logs(
     writer = Writer(store, retry=False)
     try:
         for file in files:
-            source = SourceInfo(str(file.path), label=label, zone=zone, year_hint=file.year())
+            source = SourceInfo(
+                str(file.path), label=label, zone=zone, clock_hint=file.changed_at()
+            )
             store.add_source(source.source_id, "file", str(file.path), label, zone)
             _import(store, writer, source, file, report, lambda n: progress and progress(n, total))
         writer.flush()

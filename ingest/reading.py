@@ -41,9 +41,8 @@ class Reading:
         self.file = file
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self.seq = last.seq if last else seq
-        self.line_no = last.line_no if last else 0
         self._source = source
-        self._pipeline = Pipeline(source, self.file_id, last.state if last else None)
+        self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
         self._head_len = last.fingerprint_len if last else 0
         self._head = last.fingerprint if last else file.fingerprint(0)
@@ -60,7 +59,7 @@ class Reading:
         self._notes.append(
             {
                 "source_id": self._source.source_id, "file_id": self.file_id,
-                "byte_offset": self.offset, "at": datetime.now(UTC).replace(tzinfo=None),
+                "byte_offset": self._pipeline.offset, "at": datetime.now(UTC).replace(tzinfo=None),
                 "kind": kind, "n": n, "detail": detail,
             }
         )  # fmt: skip
@@ -93,14 +92,11 @@ class Reading:
         return self._append(self._pipeline.finish(), b"", finished=True)
 
     def _parse(self, block: Block) -> Batch:
-        if not block.skipped:
-            batch = self._pipeline.feed(block.data)
-            self.line_no = self._pipeline.line_no
-            return batch
-        self._blocks.offset -= block.skipped
-        self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
-        self._blocks.offset += block.skipped
-        return self._pipeline.skip(block.skipped)
+        if block.skipped:
+            self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
+            self._pipeline.offset += block.skipped
+            self._pipeline.line_no += 1
+        return self._pipeline.feed(block.data)
 
     def _extend_head(self) -> None:
         if self._head_len < HEAD_BYTES:
@@ -115,8 +111,8 @@ class Reading:
         self.seq += 1
         checkpoint = Checkpoint(
             source_id=self._source.source_id, file_id=self.file_id, path=str(self.file.path),
-            seq=self.seq, byte_offset=self.offset, line_no=self.line_no, fingerprint=self._head,
-            fingerprint_len=self._head_len, tail_hash=self._tail, state=self._pipeline.state,
-            finished=finished,
+            seq=self.seq, byte_offset=self.offset, line_no=self._pipeline.line_no,
+            fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
+            state=self._pipeline.state, finished=finished,
         )  # fmt: skip
         return Append(batch, checkpoint, data)

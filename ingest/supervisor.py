@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
+from data.errors import SourceError
 from data.store import Store
 from ingest import status
 from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
-from ingest.sources.file import folder_of
+from ingest.sources.file import LocalFile, folder_of, newest
 from ingest.status import SourceStatus, StatusBoard
 from ingest.writer import Writer
 
@@ -34,6 +35,22 @@ class SourceSpec:
     def source_id(self) -> str:
         """The absolute location: the same source has the same name in every process."""
         return str(Path(self.location).expanduser().absolute())
+
+
+def check(specs: Sequence[SourceSpec]) -> None:
+    """SourceError for a source that cannot be followed: nothing there, or no log."""
+    for spec in specs:
+        path = newest(spec.location)
+        if path is None:
+            folder = folder_of(spec.location)
+            if not folder.is_dir():
+                raise SourceError(f"{folder}: no such folder; check the path")
+            continue  # a log may still appear in the folder
+        file = LocalFile(path)
+        try:
+            file.refuse_binary()
+        finally:
+            file.close()
 
 
 class Supervisor:

@@ -40,9 +40,10 @@ class LocalFile:
         now = os.fstat(self._fd)
         return now.st_size, now.st_mtime_ns
 
-    def year(self) -> int:
-        """The year of the last change, for stamps that print none."""
-        return datetime.fromtimestamp(os.fstat(self._fd).st_mtime, UTC).year
+    def changed_at(self) -> datetime:
+        """When somebody last wrote, UTC: what places stamps that print no year."""
+        changed = datetime.fromtimestamp(os.fstat(self._fd).st_mtime, UTC)
+        return changed.replace(tzinfo=None)
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on; fewer only at the end of the file."""

@@ -1,0 +1,112 @@
+"""What the commands do, once: called in this process, or by the control route of a running one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import polars as pl
+
+from data import queries
+from data.errors import CommandError
+from data.store import Store
+from ingest.status import SourceStatus
+
+EXPORTS = ("runs", "samples", "events")
+
+
+class Statuses(Protocol):
+    """Who knows how the sources are doing."""
+
+    def status(self) -> list[SourceStatus]: ...
+
+
+class Commands:
+    """The commands over an open store."""
+
+    def __init__(self, store: Store, supervisor: Statuses | None = None) -> None:
+        self._store = store
+        self._supervisor = supervisor
+
+    def runs(self) -> pl.DataFrame:
+        """One row a run, newest first."""
+        with self._store.cursor() as con:
+            return queries.runs_table(con)
+
+    def show(self, run: str) -> dict[str, Any]:
+        """The card and the summary of one run."""
+        with self._store.cursor() as con:
+            card = queries.run_card(con, queries.find_run(con, run))
+        assert card is not None
+        return card
+
+    def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
+        """All rows of runs, samples or events, of these runs or of all."""
+        if what not in EXPORTS:
+            raise CommandError(f"{what!r} cannot be exported; choose {', '.join(EXPORTS)}")
+        with self._store.cursor() as con:
+            return queries.exported(con, what, [queries.find_run(con, run) for run in runs])
+
+    def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
+        """The rows of one SELECT."""
+        with self._store.cursor() as con:
+            return select(con, query, limit, timeout_s)
+
+    def status(self) -> list[dict[str, Any]]:
+        """How the sources are doing; empty when nothing is followed."""
+        if self._supervisor is None:
+            return []
+        return [asdict(entry) for entry in self._supervisor.status()]
+
+    def import_logs(
+        self,
+        locations: Sequence[str],
+        label: str | None,
+        zone: str | None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """Import files, folders and globs; what was done."""
+        from ingest.importer import import_logs
+
+        return asdict(
+            import_logs(self._store, locations, label=label, zone=zone, progress=progress)
+        )
+
+
+def select(
+    con: duckdb.DuckDBPyConnection, query: str, limit: int, timeout_s: float
+) -> pl.DataFrame:
+    """The first rows of one SELECT; CommandError for anything else, or when it takes too long.
+
+    The transaction is read-only: whatever a statement is called, it cannot change the store.
+    """
+    try:
+        statements = con.extract_statements(query)
+    except duckdb.Error as error:
+        raise CommandError(f"sql: {_first_line(error)}") from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise CommandError("sql: exactly one SELECT is allowed")
+    timer = threading.Timer(timeout_s, con.interrupt)
+    timer.start()
+    try:
+        con.execute("BEGIN TRANSACTION READ ONLY")
+        return con.sql(statements[0].query).limit(limit).pl()
+    except duckdb.InterruptException as error:
+        raise CommandError(f"sql: stopped after {timeout_s:g} s; ask for less") from error
+    except duckdb.Error as error:
+        raise CommandError(f"sql: {_first_line(error)}") from error
+    finally:
+        timer.cancel()
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+def absolute(location: str) -> str:
+    """A location as another process, in another folder, must get it."""
+    return str(Path(location).expanduser().absolute())

@@ -1,0 +1,228 @@
+"""Commands reach the store through the process that owns it.
+
+While `servescope up` runs it alone may open the store. Beside the store it keeps a file that
+only the owner can read: where it listens, and a random token. A command that finds the file
+calls the loopback route with it; otherwise it opens the store itself. Either way the same
+`Commands` do the work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import http.client
+import io
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import polars as pl
+
+from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
+from data.store import Store
+from ingest.commands import Commands, absolute
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+ADDRESS = "127.0.0.1"
+PATH = "/servescope/control"
+_ARROW = "application/vnd.apache.arrow.stream"
+_TIMEOUT_S = 600.0
+_ALLOWED = ("runs", "show", "export", "sql", "status", "import_logs")
+_ERRORS = {error.__name__: error for error in (CommandError, ControlError, SourceError, StoreError)}
+
+
+@dataclass(frozen=True, slots=True)
+class ControlFile:
+    """Where the running process is reached."""
+
+    pid: int
+    url: str
+    token: str
+
+    @staticmethod
+    def path(store: Path) -> Path:
+        """The file's place beside the store."""
+        return store.with_name(store.name + ".control")
+
+    @classmethod
+    def read(cls, store: Path) -> ControlFile | None:
+        """The file of a process that still lives; None if there is none."""
+        try:
+            values = json.loads(cls.path(store).read_text())
+            found = cls(int(values["pid"]), str(values["url"]), str(values["token"]))
+            os.kill(found.pid, 0)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found
+
+
+def running(store: Path) -> dict[str, Any]:
+    """Whether a `servescope up` owns the store, where, and how its sources are doing."""
+    control = ControlFile.read(store)
+    if control is None:
+        return {"running": False, "store": str(store), "url": None, "sources": []}
+    return {
+        "running": True,
+        "store": str(store),
+        "url": control.url,
+        "sources": RemoteCommands(control).status(),
+    }
+
+
+@contextlib.contextmanager
+def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
+    """A socket bound to this port of the loopback address, and its URL."""
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((ADDRESS, port))
+        bound.listen()
+    except OSError as error:
+        bound.close()
+        raise ControlError(
+            f"port {port}: cannot be used ({error.strerror}); choose another with --port"
+        ) from error
+    with bound:
+        yield bound, f"http://{ADDRESS}:{bound.getsockname()[1]}"
+
+
+@contextlib.contextmanager
+def published(store: Path, url: str) -> Iterator[str]:
+    """Keep the control file while the block runs; gives the token."""
+    path = ControlFile.path(store)
+    token = secrets.token_urlsafe(32)
+    path.unlink(missing_ok=True)  # of a process that was killed: the store's lock is ours
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump({"pid": os.getpid(), "url": url, "token": token}, file)
+    try:
+        yield token
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def route(commands: Commands, token: str) -> Route:
+    """The route that serves these commands to whoever holds the token."""
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    async def answer(request: Request) -> Response:
+        given = request.headers.get("authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            return JSONResponse({"error": "ControlError", "text": "wrong token"}, 403)
+        try:
+            asked = json.loads(await request.body())
+            if asked["command"] not in _ALLOWED:
+                raise ControlError(f"unknown command {asked['command']!r}")
+            call = getattr(commands, asked["command"])
+            result = await run_in_threadpool(call, **asked["arguments"])
+        except ServescopeError as error:
+            return JSONResponse({"error": type(error).__name__, "text": str(error)}, 400)
+        except (ValueError, KeyError, TypeError) as error:
+            return JSONResponse({"error": "ControlError", "text": f"bad request: {error}"}, 400)
+        if isinstance(result, pl.DataFrame):
+            return Response(_to_arrow(result), media_type=_ARROW)
+        return Response(json.dumps(result, default=str), media_type="application/json")
+
+    return Route(PATH, answer, methods=["POST"])
+
+
+class RemoteCommands:
+    """The commands, run by the process that owns the store."""
+
+    def __init__(self, control: ControlFile) -> None:
+        self._control = control
+
+    def runs(self) -> pl.DataFrame:
+        """One row a run, newest first."""
+        return self._frame("runs")
+
+    def show(self, run: str) -> dict[str, Any]:
+        """The card and the summary of one run."""
+        return dict(self._json("show", run=run))
+
+    def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
+        """All rows of runs, samples or events, of these runs or of all."""
+        return self._frame("export", what=what, runs=list(runs))
+
+    def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
+        """The rows of one SELECT."""
+        return self._frame("sql", query=query, limit=limit, timeout_s=timeout_s)
+
+    def status(self) -> list[dict[str, Any]]:
+        """How the sources are doing."""
+        return list(self._json("status"))
+
+    def import_logs(
+        self, locations: Sequence[str], label: str | None, zone: str | None, progress: object
+    ) -> dict[str, Any]:
+        """Import files there; progress is not told over the route."""
+        places = [absolute(location) for location in locations]
+        return dict(self._json("import_logs", locations=places, label=label, zone=zone))
+
+    def _frame(self, command: str, **arguments: Any) -> pl.DataFrame:
+        return pl.read_ipc_stream(io.BytesIO(self._call(command, arguments)))
+
+    def _json(self, command: str, **arguments: Any) -> Any:
+        return json.loads(self._call(command, arguments))
+
+    def _call(self, command: str, arguments: dict[str, Any]) -> bytes:
+        address = urlsplit(self._control.url)
+        connection = http.client.HTTPConnection(
+            address.hostname or "", address.port, timeout=_TIMEOUT_S
+        )
+        try:
+            connection.request(
+                "POST",
+                PATH,
+                json.dumps({"command": command, "arguments": arguments}),
+                {"Authorization": f"Bearer {self._control.token}"},
+            )
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ControlError(
+                f"process {self._control.pid} holds the store but does not answer at "
+                f"{self._control.url} ({error}); stop it and try again"
+            ) from error
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise _error(body, response.status)
+        return body
+
+
+@contextlib.contextmanager
+def connect(store: Path) -> Iterator[Commands | RemoteCommands]:
+    """The commands over this store: of the process that owns it, else our own."""
+    control = ControlFile.read(store)
+    if control is not None:
+        yield RemoteCommands(control)
+        return
+    with Store.open(store) as opened:
+        yield Commands(opened)
+
+
+def _to_arrow(frame: pl.DataFrame) -> bytes:
+    out = io.BytesIO()
+    frame.write_ipc_stream(out)
+    return out.getvalue()
+
+
+def _error(body: bytes, status: int) -> ServescopeError:
+    try:
+        values = json.loads(body)
+        return _ERRORS.get(values["error"], ControlError)(values["text"])
+    except (ValueError, KeyError, TypeError):
+        return ControlError(f"the running servescope answered with HTTP status {status}")

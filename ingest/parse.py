@@ -1,0 +1,93 @@
+"""Records of a log without a store: `servescope parse`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from data import export
+from ingest.blocks import Block, BlockReader
+from ingest.pipeline import Batch, Pipeline, SourceInfo
+from ingest.sources import stdin
+from ingest.sources.file import HEAD_BYTES, LocalFile
+
+
+def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
+    """The records of a file, a block at a time."""
+    file = LocalFile(path)
+    try:
+        file.refuse_binary()
+        source = SourceInfo(str(path), zone=zone, clock_hint=file.changed_at())
+        reader = BlockReader(file, 0)
+        found = iter(lambda: reader.next(final=True), None)
+        yield from _batches(source, file.fingerprint(HEAD_BYTES)[:16], found)
+    finally:
+        file.close()
+
+
+def parse_stream(fd: int, zone: str | None = None) -> Iterator[Batch]:
+    """The records of a pipe, as its lines come."""
+    yield from _batches(SourceInfo("-", zone=zone), "stdin", stdin.blocks(fd))
+
+
+def _batches(source: SourceInfo, file_id: str, found: Iterable[Block]) -> Iterator[Batch]:
+    pipeline = Pipeline(source, file_id)
+    for block in found:
+        if block.skipped:
+            pipeline.offset += block.skipped
+            pipeline.line_no += 1
+        else:
+            yield pipeline.feed(block.data)
+    yield pipeline.finish()
+
+
+def json_lines(batch: Batch) -> Iterator[str]:
+    """Each record as one JSON object in the order of the file; what is missing is left out."""
+    rows = [
+        (row["byte_offset"], 1, _object(kind, row))
+        for kind, frame in (("sample", batch.samples), ("event", batch.events))
+        for row in frame.iter_rows(named=True)
+    ]
+    begins: dict[str, int] = {}
+    for frame in (batch.samples, batch.events):
+        for run_id, offset in frame.group_by("run_id").agg(pl.min("byte_offset")).iter_rows():
+            begins[run_id] = min(offset, begins.get(run_id, offset))
+    # Of what a block taught about a run the last row holds everything.
+    facts = batch.run_facts.unique("run_id", keep="last", maintain_order=True).drop("seq")
+    for row in facts.iter_rows(named=True):
+        rows.append((begins.get(row["run_id"], -1), 0, _object("run", row)))
+    rows.sort(key=lambda entry: entry[:2])
+    return (text for _, _, text in rows)
+
+
+def _object(kind: str, row: dict[str, Any]) -> str:
+    known = {name: value for name, value in row.items() if value is not None}
+    return json.dumps({"record": kind, **known}, default=_time, ensure_ascii=False)
+
+
+def _time(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def write(batches: Iterable[Batch], form: str, out: BinaryIO) -> None:
+    """Write the records as they come: jsonl holds all, csv and parquet the samples."""
+    if form == "parquet":
+        samples = pl.concat([batch.samples for batch in batches])
+        out.write(export.render(samples, "parquet"))
+        return
+    header = True
+    for batch in batches:
+        if form == "jsonl":
+            out.write("".join(f"{line}\n" for line in json_lines(batch)).encode())
+        elif header or batch.samples.height:
+            text = export.render(batch.samples, "csv")
+            out.write(text if header else text.split(b"\n", 1)[1])
+            header = False
+        out.flush()

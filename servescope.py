@@ -1,0 +1,315 @@
+"""The command line: wires the rooms together, no logic of its own.
+
+Imports are made where a command needs them: `servescope runs` must not wait for a web server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from data.errors import CommandError, ServescopeError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ingest.supervisor import SourceSpec
+
+DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
+DEFAULT_PORT = 8501
+
+app = typer.Typer(
+    help="Live and historical dashboards from the logs of SGLang and vLLM servers.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+StoreOption = Annotated[
+    Path,
+    typer.Option(
+        "--store", envvar="SERVESCOPE_STORE", help="The DuckDB file that holds everything."
+    ),
+]
+PortOption = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1.")]
+LabelOption = Annotated[str | None, typer.Option("--label", help="Name for the runs.")]
+ZoneOption = Annotated[
+    str | None, typer.Option("--zone", help="Time zone of the stamps, for example Europe/Berlin.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
+]
+
+
+class TableFormat(StrEnum):
+    """How rows are shown or written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSON = "json"
+    MD = "md"
+
+
+class FileFormat(StrEnum):
+    """What `export` writes."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    JSON = "json"
+    MD = "md"
+
+
+class ParseFormat(StrEnum):
+    """What `parse` writes; csv and parquet hold the samples."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class Exported(StrEnum):
+    """What can be exported."""
+
+    RUNS = "runs"
+    SAMPLES = "samples"
+    EVENTS = "events"
+
+
+def main() -> None:
+    """The console script: what the user can act on is one line on standard error."""
+    try:
+        app()
+    except ServescopeError as error:
+        print(f"servescope: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+@app.command()
+def up(
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Log files, folders or globs to follow.")
+    ] = None,
+    port: PortOption = DEFAULT_PORT,
+    label: LabelOption = None,
+    zone: ZoneOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Follow logs and show them live in the browser."""
+    from ingest.supervisor import SourceSpec, check
+
+    specs = [SourceSpec(location, label, zone) for location in sources or []]
+    check(specs)
+    _serve(store, specs, port)
+
+
+@app.command()
+def demo(
+    speed: Annotated[float, typer.Option("--speed", min=0.1, help="1 is real time.")] = 1.0,
+    port: PortOption = DEFAULT_PORT,
+) -> None:
+    """Show bundled logs of real servers as if they ran now, in a store of its own."""
+    import tempfile
+
+    from ingest.replay import Replay
+    from ingest.supervisor import SourceSpec
+
+    with tempfile.TemporaryDirectory(prefix="servescope-demo-") as folder:
+        replay = Replay(Path(folder), speed)
+        specs = [SourceSpec(str(path), path.stem) for path in replay.paths]
+        replay.start()
+        try:
+            _serve(Path(folder) / "demo.duckdb", specs, port)
+        finally:
+            replay.stop()
+
+
+@app.command("import")
+def import_command(
+    paths: Annotated[list[str], typer.Argument(help="Log files, folders or globs.")],
+    label: LabelOption = None,
+    zone: ZoneOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Read past logs into the store; a file that is stored already is not read again."""
+    with _commands(store) as commands, _progress() as progress:
+        report = commands.import_logs(paths, label, zone, progress)
+    for note in report["notes"]:
+        print(note, file=sys.stderr)
+    print(
+        f"{report['lines']} lines of {report['files']} files: {report['samples']} samples, "
+        f"{len(report['run_ids'])} runs"
+    )
+
+
+@app.command()
+def parse(
+    file: Annotated[str, typer.Argument(help="A log file, or - for standard input.")],
+    form: Annotated[ParseFormat, typer.Option("--format")] = ParseFormat.JSONL,
+    zone: ZoneOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Print the records of a log, without a store."""
+    from ingest.parse import parse_file, parse_stream, write
+
+    path = Path(file)
+    batches = parse_stream(0, zone) if file == "-" else parse_file(path, zone)
+    with _writable(output, binary=form is ParseFormat.PARQUET) as out:
+        write(batches, form, out)
+
+
+@app.command()
+def runs(store: StoreOption = Path(DEFAULT_STORE)) -> None:
+    """List all runs, newest first."""
+    from data.export import run_list
+
+    with _commands(store) as commands:
+        print(run_list(commands.runs()))
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="Id, beginning of an id, or label.")],
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Show the card and the summary of one run."""
+    with _commands(store) as commands:
+        card = commands.show(run)
+    width = max(map(len, card))
+    for name, value in card.items():
+        if value is not None:
+            print(f"{name:<{width}}  {value}")
+
+
+@app.command()
+def export(
+    what: Annotated[Exported, typer.Argument()],
+    run: Annotated[list[str] | None, typer.Argument(help="Runs; all if none is named.")] = None,
+    form: Annotated[FileFormat, typer.Option("--format")] = FileFormat.CSV,
+    output: OutputOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Write runs, samples or events as a file."""
+    with _commands(store) as commands:
+        frame = commands.export(what, run or [])
+    _write(frame, TableFormat(form), output)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One SELECT.")],
+    form: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TABLE,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")] = 10_000,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds at most.")] = 30.0,
+    output: OutputOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Ask the store a question of your own."""
+    with _commands(store) as commands:
+        frame = commands.sql(query, limit, timeout)
+    _write(frame, form, output)
+
+
+@app.command()
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Show how the sources of a running `servescope up` are doing."""
+    import json
+
+    from ingest.control import running
+
+    report = running(_absolute(store))
+    if as_json:
+        print(json.dumps(report, default=str))
+    elif not report["running"]:
+        print("servescope is not running on this store")
+    else:
+        print(report["url"])
+        for source in report["sources"]:
+            trouble = f": {source['error']}" if source["error"] else ""
+            print(f"{source['source_id']}: {source['state']}{trouble}")
+
+
+def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
+    """Follow the sources and serve the pages until the user stops it."""
+    import uvicorn
+
+    from dashboard.app import build_app
+    from data.store import Store
+    from ingest import control
+    from ingest.commands import Commands
+    from ingest.supervisor import Supervisor
+
+    place = _absolute(store_path)
+    with Store.open(place) as store, control.listening(port) as (socket, url):
+        supervisor = Supervisor(store, specs)
+        with control.published(place, url) as token:
+            store.announce(url)
+            web = build_app(store, supervisor, [control.route(Commands(store, supervisor), token)])
+            config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=3)
+            print(f"Servescope: {url} (store {place}; stop with Ctrl-C)", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[socket])
+
+
+def _absolute(store: Path) -> Path:
+    return store.expanduser().absolute()
+
+
+@contextlib.contextmanager
+def _commands(store: Path) -> Iterator[Any]:
+    from ingest.control import connect
+
+    with connect(_absolute(store)) as commands:
+        yield commands
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Any]:
+    """Shows how far an import is, where somebody can see it."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    yield lambda done, total: print(
+        f"\r{done / 1e6:.0f} of {total / 1e6:.0f} MB", end="", file=sys.stderr
+    )
+    print("\r\033[K", end="", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _writable(output: Path | None, *, binary: bool) -> Iterator[Any]:
+    if output is None:
+        if binary and sys.stdout.isatty():
+            raise CommandError("parquet is not for the screen; give --output FILE")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        file = output.open("wb")
+    except OSError as error:
+        raise CommandError(f"{output}: cannot be written ({error.strerror})") from error
+    with file:
+        yield file
+
+
+def _write(frame: pl.DataFrame, form: TableFormat, output: Path | None) -> None:
+    from data.export import render, table
+
+    with _writable(output, binary=form is TableFormat.PARQUET) as out:
+        out.write(table(frame).encode() if form is TableFormat.TABLE else render(frame, form))
+
+
+if __name__ == "__main__":
+    main()
