@@ -43,7 +43,7 @@ class Picture:
 def choices(context: Context) -> dict[str, str]:
     """What can be looked at, with its name: followed sources first, then every run."""
     with context.store.cursor() as con:
-        runs = queries.runs_table(con)
+        runs = queries.runs_named(con)
     seen = set(runs["source_id"])
     named = {
         f"{LATEST}{status.source_id}": sentences.source_name(status.source_id, status.label)
@@ -64,9 +64,21 @@ def run_of(context: Context, choice: str) -> str | None:
         return queries.latest_run(con, choice.removeprefix(LATEST))
 
 
+def picture(context: Context, run_id: str, window: str) -> Picture:
+    """The run as the store has it now."""
+    revision = context.store.revision
+    known = _changes.get(run_id)
+    if known is None or known[0] != revision:
+        with context.store.cursor() as con:
+            known = _changes[run_id] = (revision, queries.run_changes(con, run_id))
+    return _picture(context, str(context.store.path), run_id, window, known[1])
+
+
+_changes: dict[str, tuple[int, int]] = {}  # run_id: revision of the store, changes of the run
+
+
 @st.cache_resource(max_entries=24, show_spinner=False)
-def picture(_context: Context, run_id: str, window: str, revision: int) -> Picture:
-    """The run as stored at this revision of the store."""
+def _picture(_context: Context, store: str, run_id: str, window: str, changes: int) -> Picture:
     with _context.store.cursor() as con:
         card = queries.run_card(con, run_id)
         assert card is not None, run_id

@@ -141,7 +141,7 @@ def run_name(card: Mapping[str, Any]) -> str:
     """A run for lists: label or engine, start, short id."""
     engine = " ".join(text for text in (card["engine"], card["engine_version"]) if text)
     name = card["label"] or engine or "run"
-    when = words.day_and_clock(card["started_at"] or card["first_ts"])
+    when = words.day_and_clock(card["started_at"])
     return f"{name} · {when} · {card['run_id'][:8]}"
 
 
@@ -157,10 +157,11 @@ class Tile:
 
 def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list[Tile]:
     """The five tiles. Idle is said, never shown as a rate."""
+    still = "ended" if card["end_state"] in _ENDED else "idle" if idle else None
     return [
         Tile(
             "Generation, tok/s",
-            "idle" if idle else words.number(_of(now, "gen_tok_s")),
+            still or words.number(_of(now, "gen_tok_s")),
             "sum over ranks",
             "Tokens generated a second, as the latest line of each rank prints it, summed over "
             "data-parallel ranks; idle ranks add nothing.",

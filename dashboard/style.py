@@ -15,11 +15,10 @@ _CSS: Final = """<style>
     padding: 0.4rem 0.2rem; background: {background};
     border-bottom: 1px solid {border};
 }}
-.stMainBlockContainer {{ padding-top: 4rem; padding-bottom: 2rem; }}
+.stMainBlockContainer {{ padding: 4rem max(1rem, 2.5vw) 2rem; }}
 .st-key-tiles {{
     display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.75rem;
 }}
-[data-testid="stMetric"] {{ padding: 0.7rem 0.8rem; }}
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}

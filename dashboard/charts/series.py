@@ -1,14 +1,19 @@
-"""Time charts of one run: frames in, Altair charts out.
+"""Time charts of one run: frames in, charts out.
 
 Every chart of a page takes the same span, so that causes line up under each other. A stretch
 without samples is a gap: the line breaks there, it is never drawn through and never zero.
+
+Altair checks a chart against its schema while it builds it, which takes longer than all queries
+of a redraw. So a chart is built once for each kind (`template`) and filled with data, the ends
+of its axes and its title at every redraw (`fill`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, Final
 
 import altair as alt
 import polars as pl
@@ -18,6 +23,7 @@ from dashboard import theme
 GAP_MEDIANS: Final = 3  # a rank is idle after three of its median windows without a line
 MIN_GAP_S: Final = 3.0  # stamps of whole seconds jitter by one
 AXIS_WIDTH: Final = 52  # the same on every chart: their plots start at one x
+CLOCK: Final = alt.Tooltip("clock:N", title="time")
 
 EVENT_SHAPES: Final = {
     "start": "triangle-right",
@@ -30,7 +36,7 @@ EVENT_SHAPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one chart shows of a frame: columns, scale and words."""
+    """How one quantity of a frame is drawn."""
 
     column: str
     title: str
@@ -40,8 +46,7 @@ class Look:
     step: bool = False
     percent: bool = False
     floor: float = 0.0
-    cap: float | None = None
-    cap_text: str = ""
+    symbols: bool = False  # the event marks as symbols too
 
 
 def segments(frame: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -57,29 +62,139 @@ def segments(frame: pl.DataFrame, column: str) -> pl.DataFrame:
     return present.with_columns(segment=broken.fill_null(False).cum_sum())
 
 
-def time_chart(
-    frame: pl.DataFrame,
+def fill(
     look: Look,
+    rows: pl.DataFrame,
+    marks: pl.DataFrame,
     span: tuple[datetime, datetime],
     slot: str,
-    marks: pl.DataFrame,
-    *,
-    with_symbols: bool = False,
-) -> alt.LayerChart | alt.FacetChart:
-    """One quantity over time, with the event marks behind and the cap above it."""
-    data = _timed(segments(frame, look.column)).with_columns(slot=pl.lit(slot))
-    x = _x(span)
-    layers: list[alt.Chart] = []
-    if not marks.is_empty():
-        layers += _event_layers(marks, x, with_symbols=with_symbols)
-    top = _top(look, data)
-    layers += _value_layers(data, look, x, _y(look, top))
-    layers += _cap_layers(look, span[1], top, x)
-    return alt.layer(*layers).properties(
-        height=look.height,
-        padding={"left": 0, "right": 8, "top": 0, "bottom": 0},
-        title=alt.TitleParams(look.title, anchor="start", fontSize=14, offset=8),
+    cap: int | None = None,
+) -> dict[str, Any]:
+    """The chart of these rows (made by `segments`) as Vega-Lite."""
+    top = _top(look, rows, cap)
+    title = look.title
+    if cap is not None and cap > top:
+        title = f"{title} (cap {cap:,}, above this scale)"
+    # A stretch of one sample has no line to draw; the last sample is what "now" means.
+    alone = (pl.len().over("segment") == 1) | (pl.int_range(pl.len()) == pl.len() - 1)
+    columns = ["ts", "segment", look.column, *(look.band or ())]
+    data = _timed(rows.select(columns)).with_columns(slot=pl.lit(slot), dot=alone)
+    caps = []
+    if cap is not None and cap <= top:
+        caps = [{"cap": cap, "ts": _ms(span[1]), "text": f"cap {cap:,}"}]
+    edge = (span[1] - span[0]) / 100  # marks at the ends are not cut
+    return template(look) | {
+        "title": {"text": title, "anchor": "start", "fontSize": 14, "offset": 8},
+        "params": [
+            {"name": "from", "value": _ms(span[0] - edge)},
+            {"name": "to", "value": _ms(span[1] + edge)},
+            {"name": "top", "value": top},
+        ],
+        "datasets": {
+            "rows": data.to_dicts(),
+            "marks": _timed(marks).to_dicts(),
+            "caps": caps,
+        },
+    }
+
+
+@cache
+def template(look: Look) -> dict[str, Any]:
+    """The chart without its data, title and ends of the axes."""
+    x = alt.X(
+        "ts:T",
+        title=None,
+        scale=alt.Scale(
+            type="utc", nice=False, domainMin=alt.ExprRef("from"), domainMax=alt.ExprRef("to")
+        ),
+        axis=alt.Axis(format="%H:%M:%S", labelOverlap=True, tickCount=6, grid=False),
     )
+    layers = [*_event_layers(x, look), *_value_layers(x, look), *_cap_layers(x, look)]
+    chart = alt.layer(*layers).properties(
+        height=look.height, padding={"left": 0, "right": 8, "top": 0, "bottom": 0}
+    )
+    spec: dict[str, Any] = chart.to_dict()
+    return spec
+
+
+def _y(look: Look, name: str) -> alt.Y:
+    return alt.Y(
+        f"{name}:Q",
+        title=look.unit,
+        scale=alt.Scale(nice=False, domainMin=look.floor, domainMax=alt.ExprRef("top")),
+        axis=alt.Axis(
+            format=".0%" if look.percent else ",~r",
+            values=[0, 0.5, 1] if look.percent else alt.Undefined,
+            tickCount=4,
+            tickMinStep=1 if look.step else alt.Undefined,
+            minExtent=AXIS_WIDTH,
+            maxExtent=AXIS_WIDTH,
+        ),
+    )
+
+
+def _value_layers(x: alt.X, look: Look) -> list[alt.Chart]:
+    base = alt.Chart(alt.NamedData("rows")).encode(
+        x, alt.Color("slot:N", scale=alt.Scale(domain=theme.SLOTS), legend=None)
+    )
+    tip = [
+        CLOCK,
+        alt.Tooltip(f"{look.column}:Q", title=look.unit, format=".1%" if look.percent else ",.3~r"),
+    ]
+    y = _y(look, look.column)
+    line = base.mark_line(
+        strokeWidth=1.8, interpolate="step-after" if look.step else "linear", clip=True
+    )
+    dots = base.mark_point(filled=True, size=28, opacity=1, clip=True)
+    layers = [
+        line.encode(y, detail="segment:N", tooltip=tip),
+        dots.transform_filter("datum.dot").encode(y, tooltip=tip),
+    ]
+    if look.band:
+        low, high = look.band
+        band = base.mark_area(opacity=0.22, clip=True)
+        layers.insert(0, band.encode(_y(look, low), alt.Y2(high), detail="segment:N"))
+    return layers
+
+
+def _cap_layers(x: alt.X, look: Look) -> list[alt.Chart]:
+    if not look.step:
+        return []
+    base = alt.Chart(alt.NamedData("caps")).encode(_y(look, "cap"))
+    return [
+        base.mark_rule(color=theme.RULE, strokeDash=[6, 4]),
+        base.mark_text(color=theme.RULE, align="right", dy=-7, fontSize=12).encode(
+            x, text="text:N"
+        ),
+    ]
+
+
+def _event_layers(x: alt.X, look: Look) -> list[alt.Chart]:
+    base = alt.Chart(alt.NamedData("marks")).encode(
+        x,
+        color=alt.condition(
+            "datum.severity == 'fault'", alt.value(theme.FAULT), alt.value(theme.RULE)
+        ),
+        tooltip=[CLOCK, alt.Tooltip("title:N", title="event")],
+    )
+    layers = [base.mark_rule(strokeDash=[2, 3], opacity=0.8, clip=True)]
+    if look.symbols:
+        scale = alt.Scale(domain=list(EVENT_SHAPES), range=list(EVENT_SHAPES.values()))
+        symbol = base.mark_point(filled=True, size=60, opacity=1, clip=True)
+        shape = alt.Shape("mark:N", legend=None, scale=scale)
+        layers.append(symbol.encode(shape, y=alt.value(6)))
+    return layers
+
+
+def _top(look: Look, rows: pl.DataFrame, cap: int | None) -> float:
+    """The end of the y axis: the cap counts only once the values come near it."""
+    if look.percent:
+        return 1.0
+    names = [look.column, *(look.band or ())]
+    highest = max(rows.select(pl.col(names).cast(pl.Float64).max().fill_null(0.0)).row(0))
+    if cap is not None and highest >= cap / 3:
+        highest = max(highest, cap)
+    return float(max(highest * 1.1, look.floor + 1.0))
 
 
 def _timed(frame: pl.DataFrame) -> pl.DataFrame:
@@ -89,113 +204,5 @@ def _timed(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _x(span: tuple[datetime, datetime]) -> alt.X:
-    edge = (span[1] - span[0]) / 100  # marks at the ends are not cut
-    start, end = (moment.isoformat() + "Z" for moment in (span[0] - edge, span[1] + edge))
-    return alt.X(
-        "ts:T",
-        title=None,
-        scale=alt.Scale(domain=[start, end], type="utc", nice=False),
-        axis=alt.Axis(format="%H:%M:%S", labelOverlap=True, tickCount=6, grid=False),
-    )
-
-
-def _y(look: Look, top: float) -> alt.Y:
-    return alt.Y(
-        f"{look.column}:Q",
-        title=look.unit,
-        scale=alt.Scale(domain=[look.floor, top], nice=False),
-        axis=alt.Axis(
-            format=".0%" if look.percent else "~s" if top >= 10_000 else ",~r",
-            values=[0, 0.5, 1] if look.percent else alt.Undefined,
-            tickCount=4,
-            minExtent=AXIS_WIDTH,
-            maxExtent=AXIS_WIDTH,
-        ),
-    )
-
-
-def _top(look: Look, data: pl.DataFrame) -> float:
-    """The end of the y axis: the cap counts only once the values come near it."""
-    if look.percent:
-        return 1.0
-    names = [look.column, *(look.band or ())]
-    highest = max((float(data[name].cast(pl.Float64).max() or 0.0) for name in names), default=0.0)
-    if look.cap is not None and highest >= look.cap / 3:
-        highest = max(highest, look.cap)
-    return max(highest * 1.1, look.floor + 1.0)
-
-
-def _value_layers(data: pl.DataFrame, look: Look, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    colour = alt.Color("slot:N", scale=alt.Scale(domain=theme.SLOTS), legend=None)
-    tip = [
-        alt.Tooltip("clock:N", title="time"),
-        alt.Tooltip(f"{look.column}:Q", title=look.unit, format=".1%" if look.percent else ",.3~r"),
-    ]
-    base = alt.Chart(data)
-    layers = []
-    if look.band:
-        low, high = look.band
-        layers.append(
-            base.mark_area(opacity=0.22, interpolate="linear").encode(
-                x,
-                alt.Y(f"{low}:Q", title=look.unit),
-                alt.Y2(f"{high}:Q"),
-                colour,
-                detail="segment:N",
-            )
-        )
-    line = base.mark_line(
-        strokeWidth=1.8, interpolate="step-after" if look.step else "linear", clip=True
-    )
-    layers.append(line.encode(x, y, colour, detail="segment:N", tooltip=tip))
-    # A stretch of one sample has no line to draw; the last sample is what "now" means.
-    single = data.filter((pl.len().over("segment") == 1) | (pl.int_range(pl.len()) == pl.len() - 1))
-    layers.append(
-        alt.Chart(single)
-        .mark_point(filled=True, size=28, opacity=1, clip=True)
-        .encode(x, y, colour, tooltip=tip)
-    )
-    return layers
-
-
-def _cap_layers(look: Look, end: datetime, top: float, x: alt.X) -> list[alt.Chart]:
-    """The cap as a dashed rule; a cap beyond the scale as words at the upper edge."""
-    if look.cap is None:
-        return []
-    inside = look.cap <= top
-    text = look.cap_text if inside else f"{look.cap_text}, above this scale"
-    data = _timed(pl.DataFrame({"ts": [end], "cap": [min(look.cap, top)], "text": [text]}))
-    y = alt.Y("cap:Q", title=look.unit)
-    words = (
-        alt.Chart(data)
-        .mark_text(color=theme.RULE, align="right", dx=-4, dy=-7 if inside else 7, fontSize=12)
-        .encode(x, y, text="text:N")
-    )
-    rule = alt.Chart(data).mark_rule(color=theme.RULE, strokeDash=[6, 4]).encode(y)
-    return [rule, words] if inside else [words]
-
-
-def _event_layers(marks: pl.DataFrame, x: alt.X, *, with_symbols: bool) -> list[alt.Chart]:
-    colour = alt.condition(
-        "datum.severity == 'fault'", alt.value(theme.FAULT), alt.value(theme.RULE)
-    )
-    data = _timed(marks)
-    base = alt.Chart(data).encode(
-        x,
-        color=colour,
-        tooltip=[alt.Tooltip("clock:N", title="time"), alt.Tooltip("title:N", title="event")],
-    )
-    layers = [base.mark_rule(strokeDash=[2, 3], opacity=0.8, clip=True)]
-    if with_symbols:
-        shape = alt.Shape(
-            "mark:N",
-            legend=None,
-            scale=alt.Scale(domain=list(EVENT_SHAPES), range=list(EVENT_SHAPES.values())),
-        )
-        layers.append(
-            base.mark_point(filled=True, size=60, opacity=1, clip=True).encode(
-                shape, y=alt.value(6)
-            )
-        )
-    return layers
+def _ms(moment: datetime) -> int:
+    return round(moment.replace(tzinfo=UTC).timestamp() * 1000)

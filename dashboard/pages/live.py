@@ -34,7 +34,7 @@ def _fragment() -> None:
     if run_id is None or window is None:
         _nothing_yet(context)
         return
-    shown = live_state.picture(context, run_id, window, context.store.revision)
+    shown = live_state.picture(context, run_id, window)
     status = live_state.status_of(context, shown.card)
     age_s = live_state.age_s(status)
     quiet_s = 0.0

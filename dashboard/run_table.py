@@ -1,0 +1,119 @@
+"""The table of runs as the page shows it: which columns, in which words and units."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import polars as pl
+import streamlit as st
+
+from dashboard import words
+
+_ORDER: Final = ["running", "crashed", "lost", "stopped"]
+
+
+def summary(runs: pl.DataFrame) -> str:
+    """How many runs there are and how they ended."""
+    counts = dict(runs["end_state"].fill_null("running").value_counts().iter_rows())
+    parts = [f"{counts[state]} {state}" for state in _ORDER if state in counts]
+    return f"{words.counted(runs.height, 'run')}: {', '.join(parts)}."
+
+
+def shown(runs: pl.DataFrame) -> pl.DataFrame:
+    """One row a run, in the order given, with the columns of `columns`."""
+    engine = pl.concat_str("engine", "engine_version", separator=" ", ignore_nulls=True)
+    parallel = pl.format("TP {} × DP {}", pl.col("tp").fill_null(1), pl.col("dp").fill_null(1))
+    speculation = pl.when(pl.col("spec_algorithm").is_null()).then(pl.lit("none"))
+    return runs.select(
+        run=pl.col("run_id").str.slice(0, 8),
+        label=pl.col("label"),
+        state=pl.col("end_state").fill_null("running"),
+        engine=engine,
+        model=pl.col("model").str.split("/").list.last(),
+        parallel=parallel,
+        speculation=speculation.otherwise(
+            pl.concat_str(
+                "spec_algorithm", pl.format(", {} draft tokens", "spec_draft_tokens"),
+                ignore_nulls=True,
+            )
+        ),
+        cap="max_running_requests",
+        started=pl.coalesce("started_at", "first_ts"),
+        ready_after=pl.col("ready_after_s"),
+        duration=pl.col("duration_s").map_elements(words.duration, return_dtype=pl.String),
+        steady="steady_tok_s",
+        at_one="decode_tok_s_at_1",
+        accept="accept_len",
+        peak="max_gen_tok_s",
+        faults="n_faults",
+        retractions="n_retractions",
+    )  # fmt: skip
+
+
+def columns() -> dict[str, Any]:
+    """Titles, units and definitions of the columns."""
+    text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
+    return {
+        "run": text("Run", help="The first digits of the run's id; commands take them."),
+        "label": text("Label"),
+        "state": text(
+            "State",
+            help="Running, stopped in order, crashed, or lost: its log ends without a stop.",
+        ),
+        "engine": text("Engine"),
+        "model": text("Model", help="The last part of the model's path or name."),
+        "parallel": text("Parallel", help="Tensor-parallel size × data-parallel size."),
+        "speculation": text(
+            "Speculation", help="Method, and draft tokens as the engine's own argument counts them."
+        ),
+        "cap": figure("Cap", help="Running requests allowed, as printed; SGLang's is per DP rank."),
+        "started": st.column_config.DatetimeColumn(
+            "Started", format="YYYY-MM-DD HH:mm:ss", help="As the log's clock shows it."
+        ),
+        "ready_after": figure("Ready after, s", format="%.1f"),
+        "duration": text("Duration"),
+        "steady": figure(
+            "Steady tok/s",
+            format="%.1f",
+            help="Tokens over seconds of the windows with a constant number of running requests. "
+            "Empty: not measurable from this log.",
+        ),
+        "at_one": figure(
+            "tok/s at 1",
+            format="%.1f",
+            help="The same with exactly one running request over all ranks.",
+        ),
+        "accept": figure(
+            "Accept length",
+            format="%.2f",
+            help="Tokens a verification step yields for a request, bonus token included, "
+            "weighted by steps.",
+        ),
+        "peak": figure("Peak printed, tok/s", format="%.0f", help="The highest printed rate."),
+        "faults": figure("Faults"),
+        "retractions": figure("Retractions"),
+    }
+
+
+def arguments(card: Mapping[str, Any]) -> pl.DataFrame:
+    """The server's arguments, and what it later printed of its final settings."""
+    given: dict[str, Any] = json.loads(card["args"] or "{}")
+    effective: dict[str, Any] = json.loads(card["effective"] or "{}")
+    names = sorted(given.keys() | effective.keys())
+    return pl.DataFrame(
+        {
+            "name": names,
+            "argument": [_value(given, name) for name in names],
+            "printed later": [_value(effective, name) for name in names],
+        },
+        schema={"name": pl.String, "argument": pl.String, "printed later": pl.String},
+    )
+
+
+def _value(values: Mapping[str, Any], name: str) -> str | None:
+    if name not in values:
+        return None
+    value = values[name]
+    return value if isinstance(value, str) else json.dumps(value)
