@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,11 +91,15 @@ class Store:
 
     def append(self, batch: BatchLike | None, checkpoint: Checkpoint | None) -> None:
         """Store all frames, their partial sums and the checkpoint in one transaction."""
+        self.append_all([batch] if batch is not None else [], [checkpoint] if checkpoint else [])
+
+    def append_all(self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint]) -> None:
+        """Store several batches and checkpoints in one transaction."""
         with self._turn:
             try:
                 self._writer.execute("BEGIN TRANSACTION")
-                rows = self._insert(batch) if batch is not None else 0
-                if checkpoint is not None:
+                rows = self._insert(batches)
+                for checkpoint in checkpoints:
                     self._insert_checkpoint(checkpoint)
                 self._writer.execute("COMMIT")
             except duckdb.Error as error:
@@ -133,23 +138,24 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _insert(self, batch: BatchLike) -> int:
+    def _insert(self, batches: Sequence[BatchLike]) -> int:
         rows = 0
         for attribute, table, sums in _FRAMES:
-            frame: pl.DataFrame = getattr(batch, attribute)
-            if frame.is_empty():
+            frames: list[pl.DataFrame] = [getattr(batch, attribute) for batch in batches]
+            filled = [frame for frame in frames if frame.height]
+            if not filled:
                 continue
             # Arrow, since DuckDB takes it several times faster than a polars frame; registered,
             # since variables of Python are out of reach once external access is off.
             name = f"new_{attribute}"
-            self._writer.register(name, frame.to_arrow())
+            self._writer.register(name, pl.concat(filled).to_arrow())
             try:
                 self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
                 if sums is not None:
                     self._writer.execute(sums)
             finally:
                 self._writer.unregister(name)
-            rows += frame.height
+            rows += sum(frame.height for frame in filled)
         return rows
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from data.errors import SourceError
@@ -14,6 +14,7 @@ from ingest.reading import Append, Reading
 from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
+GATHER_BYTES = 64 << 20
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
 
@@ -51,7 +52,7 @@ def import_logs(
     files = _openable(locations)
     report = ImportReport()
     total = sum(file.size() for file in files)
-    writer = Writer(store, retry=False)
+    writer = Writer(store, retry=False, gather=GATHER_BYTES)
     try:
         for file in files:
             source = SourceInfo(
@@ -111,9 +112,10 @@ def _import(
 
     def put(append: Append) -> None:
         report.count(append)
-        report.read_bytes += len(append.data)
+        report.read_bytes += append.size
         done = report.read_bytes
-        writer.put(append, partial(progress, done))
+        # The lines are done with: a queue of them would only hold memory.
+        writer.put(replace(append, data=b""), partial(progress, done))
 
     while (append := reading.step(final=True)) is not None:
         put(append)

@@ -26,6 +26,7 @@ class Append:
     batch: Batch
     checkpoint: Checkpoint
     data: bytes  # the lines it came from
+    size: int  # bytes of the file, a skipped line included
 
 
 class ContentChangedError(Exception):
@@ -85,11 +86,11 @@ class Reading:
             raise ContentChangedError("rewritten")
         self._tail = tail
         self._extend_head()
-        return self._append(self._parse(block), block.data)
+        return self._append(self._parse(block), block)
 
     def finish(self) -> Append:
         """The file is complete: close what was left open."""
-        return self._append(self._pipeline.finish(), b"", finished=True)
+        return self._append(self._pipeline.finish(), Block(b""), finished=True)
 
     def _parse(self, block: Block) -> Batch:
         if block.skipped:
@@ -103,7 +104,7 @@ class Reading:
             self._head_len = min(self.offset, HEAD_BYTES)
             self._head = self.file.fingerprint(self._head_len)
 
-    def _append(self, batch: Batch, data: bytes, *, finished: bool = False) -> Append:
+    def _append(self, batch: Batch, block: Block, *, finished: bool = False) -> Append:
         if self._notes:
             notes = records.frame(self._notes, records.INGEST_LOG)
             batch = replace(batch, ingest_log=pl.concat([batch.ingest_log, notes]))
@@ -115,4 +116,4 @@ class Reading:
             fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
             state=self._pipeline.state, finished=finished,
         )  # fmt: skip
-        return Append(batch, checkpoint, data)
+        return Append(batch, checkpoint, block.data, block.size)

@@ -14,22 +14,27 @@ from ingest.reading import Append
 QUEUE_BYTES = 32 << 20
 RETRY_S = 2.0
 _log = logging.getLogger(__name__)
+Entry = tuple[Append, Callable[[], object]]
 
 
 class Writer:
     """A thread behind a queue that is bounded in bytes: a full queue makes readers wait.
 
-    `retry`: an append that fails is tried again until it is stored or the writer stops (a full
-    disk may be freed); without it the first failure ends the work and `put` raises it.
+    Everything that waits in the queue shares one transaction. `gather`: bytes of log that a
+    transaction should be worth (a bulk import: a commit of few rows costs as much as one of many).
+    `retry`: what fails is tried again until it is stored or the writer stops (a full disk may be
+    freed); without it the first failure ends the work and `put` raises it.
     """
 
-    def __init__(self, store: Store, *, retry: bool) -> None:
+    def __init__(self, store: Store, *, retry: bool, gather: int = 0) -> None:
         self.error: StoreError | None = None
         self._store = store
         self._retry = retry
-        self._queue: deque[tuple[Append, Callable[[], object]]] = deque()
-        self._bytes = 0
+        self._gather = gather
+        self._queue: deque[Entry] = deque()
+        self._bytes = 0  # queued or being committed
         self._busy = False
+        self._flushing = 0  # callers of flush
         self._stopping = False
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -37,17 +42,21 @@ class Writer:
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
         """Queue an append; `done` is called when it is committed. Waits while the queue is full."""
+        limit = max(QUEUE_BYTES, 2 * self._gather)
         with self._change:
-            self._change.wait_for(lambda: self._bytes < QUEUE_BYTES or self._over())
+            self._change.wait_for(lambda: self._bytes < limit or self._over())
             self._raise_if_over()
             self._queue.append((append, done))
-            self._bytes += len(append.data)
+            self._bytes += append.size
             self._change.notify_all()
 
     def flush(self) -> None:
         """Wait until everything queued is committed."""
         with self._change:
+            self._flushing += 1
+            self._change.notify_all()
             self._change.wait_for(lambda: not (self._queue or self._busy) or self._over())
+            self._flushing -= 1
             self._raise_if_over()
 
     def stop(self) -> None:
@@ -64,28 +73,39 @@ class Writer:
         if self._over():
             raise self.error or StoreError(f"{self._store.path}: the writer has stopped")
 
+    def _due(self) -> bool:
+        if not self._queue:
+            return self._stopping
+        return self._stopping or self._flushing > 0 or self._bytes >= self._gather
+
     def _run(self) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._queue or self._stopping)
-                if not self._queue:
+                self._change.wait_for(self._due)
+                entries = list(self._queue)
+                if not entries:
                     return
-                append, done = self._queue.popleft()
+                self._queue.clear()
                 self._busy = True
-            stored = self._commit(append)
+            stored = self._commit(entries)
             if stored:
-                done()
+                for _, done in entries:
+                    done()
             with self._change:
-                self._bytes -= len(append.data)
+                self._bytes -= sum(append.size for append, _ in entries)
                 self._busy = False
                 self._change.notify_all()
-            if not stored:
-                return
+                if not stored:
+                    return
 
-    def _commit(self, append: Append) -> bool:
+    def _commit(self, entries: list[Entry]) -> bool:
+        appends = [append for append, _ in entries]
         while True:
             try:
-                self._store.append(append.batch, append.checkpoint)
+                self._store.append_all(
+                    [append.batch for append in appends],
+                    [append.checkpoint for append in appends],
+                )
             except StoreError as error:
                 self.error = error
                 _log.error("%s", error)
