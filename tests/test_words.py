@@ -1,0 +1,122 @@
+"""Numbers, times and states in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dashboard import sentences, words
+from data.queries import LiveTiles
+from ingest.status import SourceStatus
+
+AT = datetime(2026, 11, 29, 15, 4, 31)
+
+
+def tiles(**values: Any) -> LiveTiles:
+    known: dict[str, Any] = {
+        "last_ts": AT, "gen_tok_s": 412.4, "running_reqs": 8, "running_cap": 48, "queued_reqs": 0,
+        "kv_usage": 0.5, "accept_len": 1.65, "draft_accept_rate": 0.2167, "idle_after_s": 3.0,
+        "ranks_seen": 1, "ranks_idle": 0, "ranks_expected": 1,
+    }  # fmt: skip
+    return LiveTiles(**known | values)
+
+
+def card(**values: Any) -> dict[str, Any]:
+    known: dict[str, Any] = {
+        "end_state": "running", "started_at": AT, "ready_at": AT, "ready_after_s": 44.0,
+        "ended_at": None, "last_ts": AT, "duration_s": 391.0, "n_faults": 0,
+        "spec_algorithm": None,
+    }  # fmt: skip
+    return known | values
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"), (0.0, "0"), (0.554, "0.55"), (5.28, "5.28"), (63.6, "63.6"), (99.96, "100"),
+        (412.4, "412"), (2370.0, "2,370"), (-1.5, "-1.5"),
+    ],
+)  # fmt: skip
+def test_numbers_keep_three_digits(value: float | None, text: str) -> None:
+    assert words.number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"), (0.44, "0.4 s"), (12.4, "12 s"), (59.6, "1 min"), (200, "3 min 20 s"),
+        (7200, "2 h"), (7500, "2 h 5 min"), (273_600, "3 d 4 h"),
+    ],
+)  # fmt: skip
+def test_durations(seconds: float | None, text: str) -> None:
+    assert words.duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "text"),
+    [(None, "–"), (0.0, "0 %"), (0.004, "0.4 %"), (0.2167, "22 %"), (1.0, "100 %")],
+)
+def test_fractions(fraction: float | None, text: str) -> None:
+    assert words.percent(fraction) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 bytes"), (812, "812 bytes"), (1_400_000, "1.4 MB")]
+)
+def test_sizes(count: int, text: str) -> None:
+    assert words.size(count) == text
+
+
+def test_markup_in_names_is_shown_as_it_is() -> None:
+    assert words.plain("a_b [x](y) :red[z] $m$") == r"a\_b \[x\]\(y\) \:red\[z\] \$m\$"
+
+
+@pytest.mark.parametrize(
+    ("run", "now", "quiet_s", "sentence"),
+    [
+        ({}, {}, 0.5, "Generating 412 tok/s with 8 of 48 running; nothing queued."),
+        ({}, {"queued_reqs": 12}, 0.5, "Generating 412 tok/s with 8 of 48 running; 12 queued."),
+        ({}, {"running_cap": None, "queued_reqs": None}, 1, "Generating 412 tok/s with 8 running."),
+        ({}, {"gen_tok_s": None}, 1, "Working on prompts with 8 of 48 running; nothing queued."),
+        ({}, {}, 3.5, "Idle since 15:04:31."),
+        ({}, {"gen_tok_s": 0.0, "running_reqs": 0}, 0.5, "Idle since 15:04:31."),
+        ({"end_state": "stopped"}, {}, 0, "Server stopped at 15:04:31 after 6 min 31 s."),
+        (
+            {"end_state": "crashed", "n_faults": 1}, {}, 0,
+            "Server crashed at 15:04:31 after 6 min 31 s: 1 fault, marked on the charts.",
+        ),
+        ({}, None, 0, "Ready after 44 s; no request yet."),
+        ({"ready_at": None}, None, 0, "Starting since 15:04:31; not ready yet."),
+    ],
+)  # fmt: skip
+def test_the_first_line_answers(
+    run: dict[str, Any], now: dict[str, Any] | None, quiet_s: float, sentence: str
+) -> None:
+    current = None if now is None else tiles(**now)
+    assert sentences.headline(card(**run), current, quiet_s) == sentence
+
+
+def test_states_are_told_by_words() -> None:
+    at = datetime(2026, 11, 29, tzinfo=UTC)
+    status = SourceStatus("/srv/server.log", None, "catching up", 43.4, last_line_at=at)
+    assert sentences.reading(status).word == "catching up 43 %"
+    assert sentences.reading(SourceStatus("/srv/server.log", None, "lost")).word == "lost"
+    assert sentences.server(card(), tiles(), 9.0).word == "idle since 15:04:31"
+    assert sentences.server(card(end_state="stopped"), tiles(), 0).word == "server stopped"
+    assert sentences.readiness(card()) == "ready after 44 s"
+    assert sentences.age(status, 4.2) == "last line 4 s ago, 0 bytes behind"
+
+
+def test_tiles_say_the_strict_rate_and_never_a_rate_when_idle() -> None:
+    shown = sentences.tiles(card(spec_algorithm="EAGLE3"), tiles(), idle=False)
+    assert [tile.value for tile in shown] == ["412", "8 of 48", "0", "1.65", "50 %"]
+    assert shown[3].detail == "strict rate 22 %"
+    assert sentences.tiles(card(), tiles(), idle=True)[0].value == "idle"
+    assert [tile.value for tile in sentences.tiles(card(), None, idle=False)] == ["–"] * 5
+
+
+def test_missing_ranks_are_said() -> None:
+    assert sentences.ranks(tiles()) is None
+    assert "1 of 8" in (sentences.ranks(tiles(ranks_expected=8)) or "")
