@@ -323,6 +323,7 @@ class Pipeline:
     ) -> tuple[list[pl.DataFrame], list[tuple[int, float]]]:
         engine = self._ranks.setdefault(key, Rank())
         before = replace(engine)
+        run.decode_only |= measure.admits_without_prefill(rows)
         is_spec = pl.col("kind") == "spec"
         spec = rows.filter(is_spec)
         rest = rows.filter(~is_spec) if spec.height else rows
@@ -332,7 +333,9 @@ class Pipeline:
             late += measured.late
         if spec.height:
             own = self._ranks.setdefault(key + ",spec", Rank())
-            spec = speculation.interval_counts(spec, own)
+            spec, drafts = speculation.interval_counts(spec, own)
+            if drafts:
+                run.facts.setdefault("spec_draft_tokens", drafts)
             timed, measured = measure.timed_spec(spec, frames[0], own, before)
             late += measured.late
             frames.append(speculation.complete_vllm(timed))
@@ -342,9 +345,9 @@ class Pipeline:
 
     def _spec_card(self, run: Run, rows: pl.DataFrame) -> SpecCard:
         drafts = run.facts.get("spec_draft_tokens")
-        if run.rate_def is None and rows["accept_rate_raw"].null_count() < rows.height:
+        if run.rate_def is None:
             run.rate_def = speculation.rate_def(rows, drafts)
-        return SpecCard(run.steps, drafts, run.rate_def)
+        return SpecCard(run.steps, drafts, *(run.rate_def or (None, 0)))
 
     def _close(self, run: Run) -> Late:
         """Corrections of a run that is over; its ranks are dropped."""

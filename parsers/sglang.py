@@ -84,7 +84,9 @@ def _decode_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
 def _prefill_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     columns = _named(labels, _PREFILL)
     if "cache hit rate" in labels:  # up to 0.4.3.post2: since start or the last flush
-        columns["prefix_hit_rate"] = pl.col("cache hit rate").cast(REAL, strict=False) / 100
+        columns["prefix_hit_rate"] = (
+            pl.col("cache hit rate").cast(REAL, strict=False) / 100
+        ).round(6)
         columns["hit_rate_scope"] = pl.lit("lifetime")
     elif "#new-token" in labels and "#cached-token" in labels:
         new = pl.col("#new-token").cast(REAL, strict=False)

@@ -33,9 +33,10 @@ class SpecCard:
     steps: int = DEFAULT_STEPS
     draft_tokens: int | None = None
     rate_def: str | None = None
+    told_off: int = 0  # byte offset of the line that told the formula
 
 
-def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> str | None:
+def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> tuple[str, int] | None:
     """Which formula SGLang's printed rate has, told from the lines themselves.
 
     `#pending-token` came with 0.5.11, the release of the strict rate. Without it the first line
@@ -44,27 +45,36 @@ def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> str | None:
     Args:
         rows: decode and prefill rows of one run in file order.
         draft_tokens: speculative_num_draft_tokens.
+
+    Returns:
+        the formula and the byte offset of the line that tells it.
     """
-    if rows["extra"].str.contains('"#pending-token"', literal=True).any():
-        return STRICT
+    pending = rows.filter(pl.col("extra").str.contains('"#pending-token"', literal=True))
+    if pending.height:
+        return STRICT, int(pending["byte_offset"][0])
     if not draft_tokens or draft_tokens < 2:
         return None
     length, rate = pl.col("accept_len"), pl.col("accept_rate_raw")
     bonus = (rate - length / draft_tokens).abs()
     strict = (rate - (length - 1) / (draft_tokens - 1)).abs()
-    told = rows.filter((bonus - strict).abs() > 0.03).select((bonus < strict).alias("b"))["b"]
-    return None if not told.len() else WITH_BONUS if told[0] else STRICT
+    told = rows.filter((bonus - strict).abs() > 0.03).select("byte_offset", b=bonus < strict)
+    if not told.height:
+        return None
+    return (WITH_BONUS if told["b"][0] else STRICT), int(told["byte_offset"][0])
 
 
-def interval_counts(rows: pl.DataFrame, rank: Rank) -> pl.DataFrame:
+def interval_counts(rows: pl.DataFrame, rank: Rank) -> tuple[pl.DataFrame, int | None]:
     """vLLM V0 counts since the server started: per interval, with the length that they give.
 
     The comparable length is emitted / (drafted / k), of the window's own counts (0.4.1 to 0.9.2).
+
+    Returns:
+        the rows, and the k that V0 prints (None under V1, whose rows stay as they are).
     """
     counts = rows["extra"].str.extract_groups(_V0_COUNTS).struct
     k = counts.field("k").cast(pl.Float64)
     if k.is_null().all():
-        return rows
+        return rows, None
     totals = [
         rows["accepted_tokens"].cast(pl.Float64),
         rows["drafted_tokens"].cast(pl.Float64),
@@ -75,25 +85,32 @@ def interval_counts(rows: pl.DataFrame, rank: Rank) -> pl.DataFrame:
         t - t.shift(1).fill_null(b) for t, b in zip(totals, before, strict=True)
     )
     rank.totals = [t[-1] for t in totals]
-    return rows.with_columns(
+    counted = rows.with_columns(
         accepted_tokens=accepted.cast(pl.Int64),
         drafted_tokens=drafted.cast(pl.Int64),
         accept_len=(emitted * k / drafted).fill_nan(None),
     )
+    return counted, int(k.drop_nulls()[-1])
 
 
 def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
     """request_steps, draft_accept_rate and accept_def of one run's SGLang rows."""
     drafts = (card.draft_tokens or 0) - 1
     length, raw = pl.col("accept_len"), pl.col("accept_rate_raw")
-    strict = (length - 1) / drafts if drafts > 0 else raw if card.rate_def == STRICT else None
-    formula = card.rate_def or (STRICT + ASSUMED)
+    told = pl.lit(card.rate_def is not None) & (pl.col("byte_offset") >= card.told_off)
+    if drafts > 0:
+        strict = ((length - 1) / drafts).round(6)
+    elif card.rate_def == STRICT:
+        strict = pl.when(told).then(raw)
+    else:
+        strict = pl.lit(None, pl.Float64)
+    formula = pl.when(told).then(pl.lit(card.rate_def)).otherwise(pl.lit(STRICT + ASSUMED))
     return rows.with_columns(
         request_steps=pl.when(pl.col("kind") == "decode").then(
             pl.col("running_reqs").cast(pl.Float64) * card.steps
         ),
-        draft_accept_rate=pl.lit(None, pl.Float64) if strict is None else strict,
-        accept_def=pl.when(raw.is_not_null()).then(pl.lit(formula)),
+        draft_accept_rate=strict,
+        accept_def=pl.when(raw.is_not_null()).then(formula),
     )
 
 

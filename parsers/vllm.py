@@ -37,6 +37,11 @@ def _number(label: str, dtype: pl.DataType) -> pl.Expr:
     return pl.col(label).cast(dtype, strict=False)
 
 
+def _share(label: str) -> pl.Expr:
+    """A percentage as a fraction; rounded, since 95.0 / 100 is not 0.95 in every code path."""
+    return (_number(label, REAL) / 100).round(6)
+
+
 def _stats_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     columns = {
         column: _number(label, dtype) for label, (column, dtype) in _STATS.items() if label in labels
@@ -46,9 +51,9 @@ def _stats_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     usage = [label for label in labels if label.endswith("KV cache usage")]
     if usage:
         label = next((u for u in usage if u.startswith("GPU")), usage[0])
-        columns["kv_usage"] = _number(label, REAL) / 100
+        columns["kv_usage"] = _share(label)
     if "Prefix cache hit rate" in labels:
-        columns["prefix_hit_rate"] = _number("Prefix cache hit rate", REAL) / 100
+        columns["prefix_hit_rate"] = _share("Prefix cache hit rate")
         columns["hit_rate_scope"] = pl.lit("last_1000_requests")
     return columns
 
@@ -60,7 +65,7 @@ def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     for label in _RATES:
         if label in labels:
             percent = "Accepted" in labels  # V1 prints per cent, V0 a fraction
-            columns["accept_rate_raw"] = _number(label, REAL) / (100 if percent else 1)
+            columns["accept_rate_raw"] = _share(label) if percent else _number(label, REAL)
     label = "Per-position acceptance rate"
     if label in labels:
         columns["accept_per_position"] = (
@@ -142,9 +147,19 @@ def _read_engine(message: str) -> dict[str, Any]:
     return card | (_speculation(spec) if isinstance(spec, dict) else {})
 
 
+_CONCURRENCY = r"Maximum concurrency for (?P<len>[0-9,]+) tokens per request: (?P<max>[0-9.]+)x"
+
+
 def _read_cache(message: str) -> dict[str, Any]:
+    """KV cache size and the concurrency at full length; one line from 0.28, two before."""
     tokens = re.search(r"KV cache size: ([0-9,]+) tokens", message)
-    return {"max_total_tokens": int(tokens[1].replace(",", ""))} if tokens else {}
+    concurrency = re.search(_CONCURRENCY, message)
+    found: dict[str, Any] = {}
+    if tokens:
+        found["max_total_tokens"] = int(tokens[1].replace(",", ""))
+    if concurrency:
+        found["effective"] = {"max_concurrency_at_full_length": float(concurrency["max"])}
+    return found
 
 
 _VERSION = r"(?P<engine_version>[0-9]\S*)"
@@ -159,6 +174,8 @@ RULES = (
     Rule("Initializing an LLM engine with config", "engine", "Engine starts", r"^Initializing an LLM engine with config: ", boots=True, read=_read_engine, keep_text=False),
     Rule("Application startup complete", "ready", "Ready", r"^Application startup complete"),
     Rule("KV cache size:", "capacity", "KV cache: {tokens} tokens", r"KV cache size: (?P<tokens>[0-9,]+) tokens", read=_read_cache),
+    Rule("Maximum concurrency for", "capacity", "Concurrency at full length: {max}", _CONCURRENCY, read=_read_cache),
+    Rule("Available KV cache memory", "capacity", "KV cache memory: {memory_gb} GiB", r"Available KV cache memory: (?P<memory_gb>[0-9.]+) GiB"),
     Rule("Model loading took", "milestone", "Weights loaded", r"Model loading took (?P<memory_gb>[0-9.]+) Gi?B (?:memory )?and (?P<duration_s>[0-9.]+) seconds"),
     Rule("Loading weights took", "milestone", "Weights read", r"Loading weights took (?P<duration_s>[0-9.]+) seconds"),
     Rule("torch.compile takes", "milestone", "Compiled", r"torch\.compile takes (?P<duration_s>[0-9.]+) s in total"),

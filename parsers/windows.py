@@ -126,11 +126,20 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
     gaps = _gaps(ts, rank)
     at = np.flatnonzero(is_decode)
     windows = _Windows.of(rows, is_decode, at, gaps, rank, run)
+    estimate = _estimates(rows, at, run)
+    usual = _medians(estimate, rank)
     if len(at):
-        _measure_decodes(rows, at, ts, off, windows, rank, run, out)
+        _measure_decodes(rows, at, ts, off, windows, estimate, usual[:-1], rank, run, out)
     prefills = np.flatnonzero(~is_decode)
     if len(prefills):
-        _measure_prefills(prefills, ts, off, gaps, rank, run, out)
+        out.interval_s[prefills], late = rank.prefill.split(
+            ts[prefills], off[prefills], np.ones(len(prefills), bool)
+        )
+        out.late += late
+        silence = _certain_gap(gaps[prefills], ts[prefills])
+        idle = silence > IDLE_WINDOWS * usual[np.searchsorted(at, prefills)]
+        startup = _before_ready(off[prefills], run)
+        out.window[prefills] = np.select([startup, idle], ["startup", "after_idle"], "mixed")
     rank.line_ts = int(ts[-1])
     return out
 
@@ -172,7 +181,7 @@ class _Windows:
         made = cls(
             np.diff(prompts[at], prepend=-rank.prompts),
             np.diff(crowded[at], prepend=-rank.crowded),
-            np.maximum.reduceat(seeded, starts)[: len(at)] if len(at) else seeded[:0],
+            np.maximum.reduceat(seeded[: at[-1] + 1], starts) if len(at) else seeded[:0],
             np.append(rank.opened_by_prefill, before_old[at][:-1]) if len(at) else before_old[:0],
         )
         tail_at = int(at[-1]) + 1 if len(at) else 0
@@ -192,19 +201,16 @@ def _measure_decodes(
     ts: Ints,
     off: Ints,
     windows: _Windows,
+    estimate: Floats,
+    usual: Floats,
     rank: Rank,
     run: RunClock,
     out: Measured,
 ) -> None:
     running = _floats(rows, "running_reqs")[at]
-    length = np.nan_to_num(_floats(rows, "accept_len")[at], nan=1.0)
-    rate = _floats(rows, "gen_tok_s")[at]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = run.steps * running * length / rate
-    estimate[~np.isfinite(estimate)] = np.nan
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
     opened = np.append(-1 if rank.decode_off is None else rank.decode_off, off[at][:-1])
-    idle = _certain_gap(windows.gap, ts[at]) > IDLE_WINDOWS * _medians(estimate, rank)
+    idle = _certain_gap(windows.gap, ts[at]) > IDLE_WINDOWS * usual
     first = opened < 0
     startup = _before_ready(off[at], run) | _before_ready(opened, run)
     same = (running == before) & (running > 0) & ~idle & ~startup & ~first
@@ -219,16 +225,13 @@ def _measure_decodes(
     rank.running, rank.decode_off = float(running[-1]), int(off[at][-1])
 
 
-def _measure_prefills(
-    at: Ints, ts: Ints, off: Ints, gaps: Ints, rank: Rank, run: RunClock, out: Measured
-) -> None:
-    usual = np.nanmedian(rank.estimates) if rank.estimates else np.nan
-    idle = _certain_gap(gaps[at], ts[at]) > IDLE_WINDOWS * usual
-    out.interval_s[at], late = rank.prefill.split(ts[at], off[at], np.ones(len(at), bool))
-    out.late += late
-    out.window[at] = np.select(
-        [_before_ready(off[at], run), idle], ["startup", "after_idle"], "mixed"
-    )
+def _estimates(rows: pl.DataFrame, at: Ints, run: RunClock) -> Floats:
+    """Seconds of each decode window as its line says: steps * running * accept_len / throughput."""
+    running = _floats(rows, "running_reqs")[at]
+    length = np.nan_to_num(_floats(rows, "accept_len")[at], nan=1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        estimate = run.steps * running * length / _floats(rows, "gen_tok_s")[at]
+    return np.where(np.isfinite(estimate), estimate, np.nan)
 
 
 def measure_vllm(rows: pl.DataFrame, rank: Rank, run: RunClock, default_s: float) -> Measured:
@@ -296,12 +299,12 @@ def _certain_gap(gap: Ints, ts: Ints) -> Floats:
 
 
 def _medians(values: Floats, rank: Rank) -> Floats:
-    """For each value the median of those before it; infinite where there are none."""
+    """The median of the windows before each one, and after the last; infinite where none is."""
     known = np.concatenate([np.array(rank.estimates, float), values])
     series = pl.Series(known).fill_nan(None).fill_null(strategy="forward")
-    medians = series.rolling_median(_HISTORY, min_samples=1).shift(1)
+    medians = series.rolling_median(_HISTORY, min_samples=1).fill_null(np.inf).to_numpy()
     rank.estimates = series.drop_nulls().tail(_HISTORY).to_list()
-    return medians.fill_null(np.inf).to_numpy()[-len(values) :]
+    return np.append(np.inf, medians)[-len(values) - 1 :]
 
 
 def _intervals(gap: Floats, rank: Rank, default_s: float) -> Floats:
