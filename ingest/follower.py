@@ -13,10 +13,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from data.checkpoints import Checkpoint
 from data.errors import ServescopeError
 from data.store import Store
 from ingest import status
-from ingest.identity import resume_point
+from ingest.identity import resume_point, rotated_file
 from ingest.pipeline import SourceInfo
 from ingest.reading import Append, ContentChangedError, Reading
 from ingest.sources.file import LocalFile, newest
@@ -103,13 +104,34 @@ class Follower(threading.Thread):
         # What an earlier generation has queued belongs before the look into the checkpoints.
         self._writer.flush()
         with self._store.cursor() as con:
-            last, seq = resume_point(con, file, adopt_copies=False)
-        moved = last is not None and last.path != str(target)
+            point = resume_point(con, file, adopt_copies=False)
+        seq, previous = point.seq, point.previous
+        replaced = previous is not None and not previous.finished
+        if previous is not None and replaced:
+            seq = self._finish_rotated(previous, seq)
         source = replace(self._source, clock_hint=file.changed_at())
-        self._begin(Reading(source, file, last, seq))
-        if moved and last is not None and self._reading is not None:
-            self._reading.note("renamed", f"{last.path} goes on as {target}")
+        reading = Reading(source, file, point.last, seq)
+        if point.last is not None and point.last.path != str(target):
+            reading.note("renamed", f"{point.last.path} goes on as {target}")
+        elif replaced:
+            reading.note("rotated", f"{target} was replaced while it was not followed")
+        self._begin(reading)
         return True
+
+    def _finish_rotated(self, previous: Checkpoint, seq: int) -> int:
+        """Read the rest of a file that was rotated away meanwhile; gives the highest seq."""
+        old = rotated_file(previous)
+        if old is None:
+            return seq
+        source = replace(self._source, clock_hint=old.changed_at())
+        reading = Reading(source, old, previous, seq)
+        try:
+            self._read_on(reading, final=True)
+            if not self._stopping.is_set():
+                self._put(reading.finish())
+        finally:
+            old.close()
+        return max(seq, reading.seq)
 
     def _begin(self, reading: Reading) -> None:
         self._reading, self._mark = reading, None

@@ -5,6 +5,7 @@ Inodes are no help: they are reused, and a restored or copied file has another o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -24,10 +25,19 @@ def holds(file: LocalFile, checkpoint: Checkpoint) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """Where reading a file begins."""
+
+    last: Checkpoint | None  # go on from here; None: a generation never read
+    seq: int  # the highest under the path
+    previous: Checkpoint | None = None  # another content that was read under the path before
+
+
 def resume_point(
     con: duckdb.DuckDBPyConnection, file: LocalFile, *, adopt_copies: bool
-) -> tuple[Checkpoint | None, int]:
-    """The checkpoint to go on from (None: a new generation) and the path's highest seq.
+) -> ResumePoint:
+    """Find what was read of this file, by its path and by its content.
 
     A file that moved is known by its whole head and goes on where it was. A copy of a file that
     is still in place is the same content once more: an import takes it as known, while a follower
@@ -35,15 +45,27 @@ def resume_point(
     """
     path = str(file.path)
     seq = checkpoints.last_seq(con, path)
-    last = checkpoints.last_under_path(con, path)
-    if last is not None and holds(file, last):
-        return last, seq
-    if file.size() < HEAD_BYTES:
-        return None, seq
-    for other in checkpoints.with_head(con, file.fingerprint(HEAD_BYTES), HEAD_BYTES):
-        if holds(file, other) and (adopt_copies or not _in_place(other, file)):
-            return other, max(seq, other.seq)
-    return None, seq
+    previous = checkpoints.last_under_path(con, path)
+    if previous is not None and holds(file, previous):
+        return ResumePoint(previous, seq)
+    if file.size() >= HEAD_BYTES:
+        for other in checkpoints.with_head(con, file.fingerprint(HEAD_BYTES), HEAD_BYTES):
+            if holds(file, other) and (adopt_copies or not _in_place(other, file)):
+                return ResumePoint(other, max(seq, other.seq), previous)
+    return ResumePoint(None, seq, previous)
+
+
+def rotated_file(previous: Checkpoint) -> LocalFile | None:
+    """The file that was rotated away while nobody read it, if it still lies beside its path."""
+    try:
+        file = LocalFile(Path(previous.path + ".1"))
+    except SourceError:
+        return None
+    if holds(file, previous):
+        file.path = Path(previous.path)  # read on under the name it had: a crash goes on here
+        return file
+    file.close()
+    return None
 
 
 def _in_place(checkpoint: Checkpoint, file: LocalFile) -> bool:

@@ -103,12 +103,13 @@ def _import(
         return
     writer.flush()  # an earlier file of this import may hold the same content
     with store.cursor() as con:
-        last, seq = resume_point(con, file, adopt_copies=True)
+        point = resume_point(con, file, adopt_copies=True)
+    last = point.last
     if last is not None and last.finished and last.byte_offset == file.size():
         known = "" if last.path == str(file.path) else f" as {last.path}"
         report.notes.append(f"{file.path}: already stored{known}")
         return
-    reading = Reading(source, file, last, seq)
+    reading = Reading(source, file, last, point.seq)
 
     def put(append: Append) -> None:
         report.count(append)

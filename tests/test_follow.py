@@ -1,0 +1,245 @@
+"""Following a file: every line once, whatever happens to the file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from data.store import Store
+from ingest.supervisor import SourceSpec, Supervisor
+from tests.logs import append, decodes, sglang_boot, until
+
+Numbers = Callable[[], list[int]]
+
+
+@contextmanager
+def following(store: Store, *locations: Path) -> Iterator[Supervisor]:
+    supervisor = Supervisor(store, [SourceSpec(str(location)) for location in locations])
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store" / "s.duckdb") as opened:
+        yield opened
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return folder / "server.log"
+
+
+@pytest.fixture
+def numbers(store: Store) -> Numbers:
+    """The numbers of all stored lines."""
+
+    def read() -> list[int]:
+        with store.cursor() as con:
+            rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
+        return [row[0] for row in rows]
+
+    return read
+
+
+def kinds(store: Store) -> list[str]:
+    with store.cursor() as con:
+        return [row[0] for row in con.execute("SELECT kind FROM ingest_log").fetchall()]
+
+
+def test_lines_are_stored_as_they_come(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log) as supervisor:
+        until(lambda: len(numbers()) == 10)
+        append(log, decodes(10, 5))
+        until(lambda: len(numbers()) == 15)
+        until(lambda: supervisor.status()[0].lag_bytes == 0)
+        [status] = supervisor.status()
+        assert (status.state, status.lines_read) == ("following", 16)
+        assert status.run_id is not None
+        assert status.last_line_at is not None
+        assert len(supervisor.tail(status.source_id, 3)) == 3
+        assert "canary" not in "".join(supervisor.tail(status.source_id, 2000))
+    assert numbers() == list(range(15))
+
+
+def test_half_a_line_is_not_stored_before_its_end(
+    store: Store, log: Path, numbers: Numbers
+) -> None:
+    line = decodes(1, 1)
+    log.write_bytes(sglang_boot() + decodes(0, 1) + line[:90])
+    with following(store, log) as supervisor:
+        until(lambda: numbers() == [0])
+        until(lambda: supervisor.status()[0].unfinished_line)
+        append(log, line[90:])
+        until(lambda: numbers() == [0, 1])
+
+
+def test_a_restart_goes_on_at_the_byte(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log):
+        until(lambda: len(numbers()) == 10)
+    append(log, decodes(10, 10))
+    with following(store, log) as supervisor:
+        until(lambda: len(numbers()) == 20)
+        assert supervisor.status()[0].lines_read == 10
+        assert len(supervisor.tail(str(log), 2000)) >= 20  # those before the restart too
+    assert numbers() == list(range(20))
+    with store.cursor() as con:
+        assert con.execute("SELECT count(DISTINCT run_id) FROM runs").fetchone() == (1,)
+
+
+def test_truncation_begins_a_new_generation(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log):
+        until(lambda: len(numbers()) == 10)
+        os.truncate(log, 0)
+        append(log, sglang_boot(100, "org/other") + decodes(10, 2))
+        until(lambda: len(numbers()) == 12)
+    assert kinds(store) == ["truncated"]
+    with store.cursor() as con:
+        assert con.execute("SELECT count(DISTINCT file_id) FROM samples").fetchone() == (2,)
+
+
+def test_same_size_rewrite_is_noticed(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(10, 40))
+    with following(store, log):
+        until(lambda: len(numbers()) == 40)
+        with log.open("r+b") as file:  # same inode, same size, same first 1,024 bytes
+            file.seek(-len(decodes(10, 1)), os.SEEK_END)
+            file.write(decodes(99, 1))
+        until(lambda: numbers().count(99) == 1)
+    assert kinds(store) == ["rewritten"]
+
+
+@pytest.mark.parametrize("compressed_later", [False, True])
+def test_rotation_reads_the_old_file_to_its_end(
+    store: Store, log: Path, numbers: Numbers, compressed_later: bool
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    old = log.with_name("server.log.1")
+    with following(store, log):
+        until(lambda: len(numbers()) == 10)
+        with log.open("ab", buffering=0) as server:
+            log.rename(old)
+            log.touch()
+            server.write(decodes(10, 3))  # still writes to the old file, then reopens
+        until(lambda: len(numbers()) == 13)
+        if compressed_later:
+            old.unlink()
+        append(log, decodes(13, 3))
+        until(lambda: len(numbers()) == 16)
+    assert numbers() == list(range(16))
+    assert kinds(store) == ["rotated"]
+
+
+def test_rotation_while_stopped_reads_the_rest_of_the_old_file(
+    store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log):
+        until(lambda: len(numbers()) == 10)
+    append(log, decodes(10, 3))
+    log.rename(log.with_name("server.log.1"))
+    log.write_bytes(sglang_boot(50) + decodes(13, 3))
+    with following(store, log):
+        until(lambda: len(numbers()) == 16)
+    assert numbers() == list(range(16))
+
+
+def test_copytruncate_loses_and_repeats_nothing(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log):
+        until(lambda: len(numbers()) == 10)
+        shutil.copy(log, log.with_name("server.log.1"))
+        os.truncate(log, 0)
+        append(log, decodes(10, 3))
+        until(lambda: len(numbers()) == 13)
+    assert numbers() == list(range(13))
+
+
+def test_a_renamed_file_is_known_by_its_content(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 20))
+    with following(store, log):
+        until(lambda: len(numbers()) == 20)
+    moved = log.with_name("moved.log")
+    log.rename(moved)
+    append(moved, decodes(20, 2))
+    with following(store, moved):
+        until(lambda: len(numbers()) == 22)
+    assert numbers() == list(range(22))
+    assert kinds(store) == ["renamed"]
+
+
+def test_a_copy_that_grows_apart_is_a_file_of_its_own(
+    store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 20))
+    copy = log.with_name("copy.log")
+    with following(store, log):
+        until(lambda: len(numbers()) == 20)
+        shutil.copy(log, copy)
+    append(log, decodes(20, 1))
+    append(copy, decodes(30, 1))
+    with following(store, log, copy):
+        until(lambda: len(numbers()) == 42)
+    assert set(numbers()) == {*range(21), 30}
+
+
+def test_a_line_too_long_is_skipped_and_told(store: Store, log: Path, numbers: Numbers) -> None:
+    long = b"x" * (9 << 20) + b"\n"
+    log.write_bytes(sglang_boot() + decodes(0, 2) + long + decodes(2, 2) + long[-(2 << 20) :])
+    append(log, decodes(4, 2))
+    with following(store, log):
+        until(lambda: len(numbers()) == 6)
+    assert kinds(store) == ["too_long", "too_long"]
+    text = log.read_bytes()
+    with store.cursor() as con:
+        rows = con.execute("SELECT kv_tokens, byte_offset, line_no FROM samples").fetchall()
+    for number, offset, line_no in rows:
+        assert text[offset:].startswith(decodes(number, 1))
+        assert text[:offset].count(b"\n") + 1 == line_no
+
+
+def test_missing_file_is_waited_for_and_a_vanished_one_too(
+    store: Store, log: Path, numbers: Numbers
+) -> None:
+    def state(supervisor: Supervisor) -> Any:
+        return supervisor.status()[0].state
+
+    with following(store, log) as supervisor:
+        until(lambda: state(supervisor) == "waiting for file")
+        log.write_bytes(sglang_boot() + decodes(0, 3))
+        until(lambda: state(supervisor) == "following" and len(numbers()) == 3)
+        log.unlink()
+        until(lambda: state(supervisor) == "waiting for file")
+        log.write_bytes(sglang_boot(9) + decodes(3, 3))
+        until(lambda: len(numbers()) == 6)
+
+
+def test_folder_is_followed_to_its_newest_file(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 3))
+    with following(store, log.parent):
+        until(lambda: len(numbers()) == 3)
+        append(log, decodes(3, 1))
+        log.with_name("later.log").write_bytes(sglang_boot(30) + decodes(4, 3))
+        until(lambda: len(numbers()) == 7)
+    assert numbers() == list(range(7))
+
+
+def test_unreadable_source_is_an_error_in_words(store: Store, log: Path) -> None:
+    os.mkfifo(log)
+    with following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].state == "error")
+        assert "not a regular file" in (supervisor.status()[0].error or "")
