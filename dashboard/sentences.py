@@ -55,14 +55,27 @@ def is_idle(tiles: LiveTiles, quiet_s: float) -> bool:
     return silent or not (tiles.running_reqs or tiles.queued_reqs or tiles.gen_tok_s)
 
 
+def _is_starting(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> bool:
+    """Booting: the warm-up prints samples too, and a log that begins later has no ready line."""
+    if card["ready_at"] is not None:
+        return False
+    return tiles is None or (card["started_at"] is not None and is_idle(tiles, quiet_s))
+
+
+def _is_unused(card: Mapping[str, Any], tiles: LiveTiles | None) -> bool:
+    """Ready, and nothing but the warm-up has been served."""
+    return tiles is None or (card["ready_at"] is not None and tiles.last_ts <= card["ready_at"])
+
+
 def server(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> Badge:
     """How the server of a run is doing, as far as its log tells."""
     if card["end_state"] in _ENDED:
         return Badge(*_ENDED[card["end_state"]])
-    if tiles is None:
-        if card["ready_at"] is None:
-            return Badge("starting", ":material/rocket_launch:", "blue")
+    if _is_starting(card, tiles, quiet_s):
+        return Badge("starting", ":material/rocket_launch:", "blue")
+    if _is_unused(card, tiles):
         return Badge("ready, no request yet", ":material/check_circle:", "green")
+    assert tiles is not None
     if is_idle(tiles, quiet_s):
         return Badge(f"idle since {words.clock(tiles.last_ts)}", ":material/pause_circle:", "gray")
     return Badge("generating", ":material/bolt:", "green")
@@ -81,10 +94,11 @@ def headline(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -
     """The page's first line: is it alive, and how fast now."""
     if card["end_state"] in _ENDED:
         return _ended(card)
-    if tiles is None and card["ready_at"] is None:
+    if _is_starting(card, tiles, quiet_s):
         return f"Starting since {words.clock(card['started_at'])}; not ready yet."
-    if tiles is None:
+    if _is_unused(card, tiles):
         return f"{readiness(card).capitalize()}; no request yet."
+    assert tiles is not None
     if is_idle(tiles, quiet_s):
         return f"Idle since {words.clock(tiles.last_ts)}."
     running = f"{of_cap(tiles)} running"

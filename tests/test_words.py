@@ -25,7 +25,8 @@ def tiles(**values: Any) -> LiveTiles:
 
 def card(**values: Any) -> dict[str, Any]:
     known: dict[str, Any] = {
-        "end_state": "running", "started_at": AT, "ready_at": AT, "ready_after_s": 44.0,
+        "end_state": "running", "started_at": AT, "ready_at": AT.replace(minute=1),
+        "ready_after_s": 44.0,
         "ended_at": None, "last_ts": AT, "duration_s": 391.0, "n_faults": 0,
         "spec_algorithm": None,
     }  # fmt: skip
@@ -87,6 +88,11 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
             {"end_state": "crashed", "n_faults": 1}, {}, 0,
             "Server crashed at 15:04:31 after 6 min 31 s: 1 fault, marked on the charts.",
         ),
+        (
+            {"ready_at": AT.replace(minute=5)}, {}, 9, "Ready after 44 s; no request yet."
+        ),
+        ({"ready_at": None}, {}, 9, "Starting since 15:04:31; not ready yet."),
+        ({"ready_at": None, "started_at": None}, {}, 9, "Idle since 15:04:31."),
         ({}, None, 0, "Ready after 44 s; no request yet."),
         ({"ready_at": None}, None, 0, "Starting since 15:04:31; not ready yet."),
     ],

@@ -1,0 +1,165 @@
+"""Every page on every kind of store: empty, small, being written, damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dashboard import context, live_state
+from dashboard.app import FRAME
+from data import queries
+from data.store import Store
+from ingest.importer import import_logs
+from ingest.supervisor import SourceSpec, Supervisor
+from tests.server import wait_until
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+LOG = SAMPLES / "sglang-0.5.23-ngram" / "server.log"
+
+
+def live_page() -> None:
+    from dashboard.pages import live
+
+    live.page()
+
+
+def runs_page() -> None:
+    from dashboard.pages import runs
+
+    runs.page()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.duckdb") as opened:
+        yield opened
+    live_state._picture.clear()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with every bundled log, imported through the real pipeline."""
+    with Store.open(tmp_path_factory.mktemp("small") / "store.duckdb") as opened:
+        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
+        yield opened
+
+
+def shown(page: object, store: Store, supervisor: Supervisor | None = None) -> AppTest:
+    context.enter(context.Context(store, supervisor or Supervisor(store, [])))
+    test = AppTest.from_function(page, default_timeout=60)  # type: ignore[arg-type]
+    test.run()
+    assert not test.exception
+    return test
+
+
+def first_line(test: AppTest) -> str:
+    return str(test.subheader[0].value).replace("\\", "")
+
+
+def test_an_empty_store_says_what_to_do(store: Store) -> None:
+    assert "servescope up" in shown(live_page, store).info[0].value
+    runs = shown(runs_page, store)
+    assert first_line(runs) == "No runs yet."
+    assert "servescope import" in runs.info[0].value
+
+
+def test_a_source_without_lines_is_named(store: Store, tmp_path: Path) -> None:
+    supervisor = Supervisor(store, [SourceSpec(str(tmp_path / "server.log"))])
+    test = shown(live_page, store, supervisor)
+    assert "No server start has been seen yet" in test.info[0].value
+    assert str(tmp_path / "server.log") in test.text[0].value
+
+
+def test_live_shows_the_newest_run_of_a_small_store(small: Store) -> None:
+    test = shown(live_page, small)
+    assert first_line(test).startswith("The log ends at 15:24:44 after")
+    assert [tile.label for tile in test.metric] == [
+        "Generation, tok/s", "Running, requests", "Queue, requests", "Accept length, tokens",
+        "KV use",
+    ]  # fmt: skip
+    assert test.metric[0].value == "ended"
+    assert test.metric[1].value == "3 of 1,300"
+    assert not test.error
+
+
+def test_live_shows_the_chosen_run_and_its_acceptance(small: Store) -> None:
+    with small.cursor() as con:
+        runs = queries.runs_table(con)
+    vllm = runs.filter(engine="vllm").drop_nulls("spec_algorithm").row(0, named=True)
+    test = shown(live_page, small)
+    test.selectbox[0].select(vllm["run_id"]).run()
+    assert first_line(test) == "Server stopped at 14:58:51 after 12 min 28 s."
+    assert test.metric[3].value not in ("–", "")
+    assert test.metric[3].delta.startswith("strict rate")
+
+
+def test_every_run_and_window_can_be_shown(small: Store) -> None:
+    test = shown(live_page, small)
+    with small.cursor() as con:
+        run_ids = queries.runs_named(con)["run_id"].to_list()
+    assert len(run_ids) == 5
+    for run_id in run_ids:
+        for window in live_state.WINDOWS:
+            test.session_state["run"] = run_id
+            test.session_state["window"] = window
+            test.run()
+            assert not test.exception
+            assert not test.error
+            assert len(test.metric) == 5
+
+
+def test_runs_has_one_row_a_start(small: Store) -> None:
+    test = shown(runs_page, small)
+    table = test.dataframe[0].value
+    assert first_line(test) == "5 runs: 1 lost, 4 stopped."
+    assert len(table) == 5
+    assert {"sglang", "vllm 0.32.0"} <= set(table["engine"])
+    assert set(table["speculation"]) == {"none", "NGRAM, 6 draft tokens", "ngram, 4 draft tokens"}
+    assert table["cap"].max() == 4096
+
+
+def test_a_store_being_written_is_followed(store: Store, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    content = LOG.read_bytes()
+    middle = content.index(b"Prefill batch")
+    log.write_bytes(content[: content.rindex(b"\n", 0, middle) + 1])
+    supervisor = Supervisor(store, [SourceSpec(str(log))])
+    supervisor.start()
+    try:
+        wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is seen")
+        wait_until(lambda: store.revision > 0, "the start is stored")
+        test = shown(live_page, store, supervisor)
+        assert first_line(test) == "Starting since 15:00:12; not ready yet."
+        before = store.revision
+        with log.open("ab") as file:
+            file.write(content[log.stat().st_size :])
+        wait_until(lambda: store.revision > before, "the rest is stored")
+        wait_until(lambda: _stopped(test), "the page shows the end")
+        assert test.code[0].value.count("\n") > 10
+    finally:
+        supervisor.stop()
+
+
+def _stopped(test: AppTest) -> bool:
+    test.run()
+    assert not test.exception
+    return first_line(test).startswith("Server stopped at")
+
+
+def test_a_damaged_store_is_one_clear_line(store: Store) -> None:
+    with store.cursor() as con:
+        con.execute("DROP VIEW runs")
+    for page in (live_page, runs_page):
+        test = shown(page, store)
+        assert test.error[0].value.startswith("The store could not be read:")
+        assert "import the logs again" in test.error[0].value
+
+
+def test_the_frame_opens_on_live(small: Store) -> None:
+    context.enter(context.Context(small, Supervisor(small, [])))
+    test = AppTest.from_file(FRAME, default_timeout=60).run()
+    assert not test.exception
+    assert first_line(test).startswith("The log ends")
