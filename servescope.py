@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -90,6 +91,8 @@ def main() -> None:
     except ServescopeError as error:
         print(f"servescope: {error}", file=sys.stderr)
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -252,6 +255,8 @@ def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
     from ingest.commands import Commands
     from ingest.supervisor import Supervisor
 
+    # The web server ends by raising the signal anew; the default would end us before cleaning up.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     place = _absolute(store_path)
     with Store.open(place) as store, control.listening(port) as (socket, url):
         supervisor = Supervisor(store, specs)
