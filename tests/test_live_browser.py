@@ -1,0 +1,193 @@
+"""A real server, a real browser: what is appended to the log is seen on the page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+
+from tests.server import DEADLINE_S, browser, served
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = ROOT / "data" / "samples" / "sglang-0.5.23-ngram" / "server.log"
+ARTIFACTS = ROOT / "artifacts"
+WAIT_MS = DEADLINE_S * 1000
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@dataclass
+class Site:
+    """A followed log, its store, the address of its pages."""
+
+    url: str
+    log: Path
+    store: Path
+    clock: datetime
+
+    def append(self, *lines: str) -> None:
+        """Add lines, a second of the log's clock apart; `{at}` is the stamp."""
+        with self.log.open("a") as file:
+            for line in lines:
+                self.clock += timedelta(seconds=1)
+                file.write(line.format(at=f"[{self.clock:%Y-%m-%d %H:%M:%S}]") + "\n")
+
+
+@dataclass
+class Complaints:
+    """What a page must never do: log an error, throw, ask another server."""
+
+    found: list[str] = field(default_factory=list)
+
+    def watch(self, page: Page, url: str) -> None:
+        """Note down everything of the kind from now on."""
+
+        def said(message: ConsoleMessage) -> None:
+            if message.type == "error":
+                self.found.append(message.text)
+
+        def asked(request: Request) -> None:
+            if not request.url.startswith((url, "data:", "blob:")):
+                self.found.append(f"asked {request.url}")
+
+        page.on("console", said)
+        page.on("request", asked)
+        page.on("pageerror", lambda error: self.found.append(str(error)))
+
+
+def decode(running: int, tok_s: float, queued: int = 0) -> str:
+    return (
+        "{at} Decode batch, #running-req: " + str(running) + ", #token: 900, token usage: 0.25, "
+        "accept len: 2.50, accept rate: 0.50, cpu graph: False, "
+        f"gen throughput (token/s): {tok_s}, #queue-req: {queued}"
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    lines = SAMPLE.read_text().splitlines(keepends=True)
+    stop = next(at for at, line in enumerate(lines) if "Decode batch" in line)
+    log = folder / "server.log"
+    log.write_text("".join(lines[:stop]))
+    stamp = re.findall(r"^\[(\S+ \S+)\]", log.read_text(), re.MULTILINE)[-1]
+    store = folder / "store.duckdb"
+    with served("up", str(log), "--store", str(store), cwd=folder) as url:
+        yield Site(url, log, store, datetime.fromisoformat(stamp))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(site: Site, chromium: Browser) -> Iterator[Page]:
+    # Clocks in the log are shown as they are, wherever the browser is.
+    context = chromium.new_context(timezone_id="America/New_York")
+    opened = context.new_page()
+    complaints = Complaints()
+    complaints.watch(opened, site.url)
+    opened.goto(site.url)
+    yield opened
+    context.close()
+    assert complaints.found == []
+
+
+def tile(page: Page, label: str) -> str:
+    value = page.get_by_test_id("stMetric").filter(has_text=label).get_by_test_id("stMetricValue")
+    return value.inner_text()
+
+
+def headline(page: Page, text: str) -> None:
+    expect(page.get_by_role("heading", name=text)).to_be_visible(timeout=WAIT_MS)
+
+
+def test_appended_lines_appear_as_new_values(site: Site, page: Page) -> None:
+    site.append(decode(7, 321.5), decode(7, 654.25))
+    headline(page, "Generating 654 tok/s with 7 of 48 running; nothing queued.")
+    assert tile(page, "Generation") == "654"
+    assert tile(page, "Running") == "7 of 48"
+    assert tile(page, "Accept length") == "2.5"
+    site.append(decode(9, 777.0, queued=3))
+    headline(page, "Generating 777 tok/s with 9 of 48 running; 3 queued.")
+    strip = page.locator(".st-key-status")
+    expect(strip).to_contain_text("following")
+    expect(strip).to_contain_text("0 bytes behind")
+    # Nothing follows: the page says so by itself, as a word and not as a rate.
+    headline(page, f"Idle since {site.clock:%H:%M:%S}.")
+    assert tile(page, "Generation") == "idle"
+
+
+def test_charts_have_words_and_the_clock_of_the_log(site: Site, page: Page) -> None:
+    site.append(decode(7, 300.0), decode(7, 400.0))
+    words = re.compile(f"^Generation throughput from .* to {site.clock:%H:%M}:.*: last 400 tok/s")
+    expect(page.get_by_label(words).first).to_be_attached(timeout=WAIT_MS)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5)
+
+
+def test_the_strip_stays_in_sight(site: Site, page: Page) -> None:
+    strip = page.locator(".st-key-status")
+    expect(strip).to_contain_text("following", timeout=WAIT_MS)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5, timeout=WAIT_MS)
+    page.get_by_text("Last lines of the log").scroll_into_view_if_needed()
+    expect(strip).to_be_in_viewport()
+
+
+def test_log_text_is_never_markup(site: Site, page: Page) -> None:
+    site.append("{at} <img src=x onerror=alert(1)> **bold** [link](javascript:alert(1))")
+    tail = page.get_by_test_id("stCode").last
+    expect(tail).to_contain_text("<img src=x onerror=alert(1)> **bold** [link]", timeout=WAIT_MS)
+    assert page.locator("img[src=x]").count() == 0
+
+
+def test_a_choice_is_kept_in_the_address(site: Site, page: Page) -> None:
+    page.get_by_text("whole run").click(timeout=WAIT_MS)
+    page.wait_for_url(re.compile("window=whole"), timeout=WAIT_MS)
+    other = page.context.new_page()
+    other.goto(page.url)
+    chosen = other.get_by_test_id("stButtonGroup").get_by_role("radio", name="whole run")
+    expect(chosen).to_be_checked(timeout=WAIT_MS)
+
+
+def test_runs_downloads_what_export_writes(site: Site, page: Page) -> None:
+    page.get_by_role("link", name="Runs").click(timeout=WAIT_MS)
+    headline(page, "1 run: 1 running.")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download as CSV").click()
+    command = ["export", "runs", "--format", "csv", "--store", str(site.store)]
+    exported = subprocess.run(
+        [sys.executable, "-m", "servescope", *command], check=True, capture_output=True
+    )
+    content = download.value.path().read_bytes()
+    assert content == exported.stdout
+    assert content.count(b"\n") == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_screenshots(site: Site, chromium: Browser, scheme: str, width: int) -> None:
+    ARTIFACTS.mkdir(exist_ok=True)
+    site.append(*(decode(3 + n % 9, 300.0 + 40 * (n % 5), n % 3) for n in range(30)))
+    context = chromium.new_context(
+        color_scheme="dark" if scheme == "dark" else "light",
+        viewport={"width": width, "height": 1700},
+    )
+    page = context.new_page()
+    page.goto(site.url)
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5, timeout=WAIT_MS)
+    body = page.evaluate("document.documentElement.scrollWidth")
+    assert body <= width, "the page must not scroll sideways"
+    page.screenshot(path=ARTIFACTS / f"live-{scheme}-{width}.png")
+    page.goto(f"{site.url}/runs")
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=WAIT_MS)
+    page.screenshot(path=ARTIFACTS / f"runs-{scheme}-{width}.png")
+    context.close()
