@@ -194,7 +194,7 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
             "Requests that wait for a place in the running batch, summed over ranks.",
         ),
         Tile(
-            "Accept length, tokens",
+            "Accept length, tok",
             words.number(_of(now, "accept_len")),
             _strict_rate(card, now),
             "Tokens a verification step yields for a request, bonus token included: 1.0 means "

@@ -77,7 +77,7 @@ def test_live_shows_the_newest_run_of_a_small_store(small: Store) -> None:
     test = shown(live_page, small)
     assert first_line(test).startswith("The log ends at 15:24:44 after")
     assert [tile.label for tile in test.metric] == [
-        "Generation, tok/s", "Running, requests", "Queue, requests", "Accept length, tokens",
+        "Generation, tok/s", "Running, requests", "Queue, requests", "Accept length, tok",
         "KV use",
     ]  # fmt: skip
     assert test.metric[0].value == "ended"

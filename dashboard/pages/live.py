@@ -114,6 +114,8 @@ def _tail(context: Context, shown: Picture) -> None:
     lines = context.supervisor.tail(shown.card["source_id"], TAIL_LINES)
     st.markdown("**Last lines of the log**")
     if lines:
-        st.code("\n".join(lines), language=None, height=320)
+        # As text in any case: a log holds what strangers have sent to the server.
+        with st.container(height=320, autoscroll=True, key="tail"):
+            st.code("\n".join(lines), language=None)
     else:
         st.caption("No line has arrived since Servescope started.")
