@@ -63,8 +63,11 @@ def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, 
     if not rows.height or not (rows["engine"] == "vllm").any():
         return rows.with_columns(pl.lit(None, pl.Int32).alias("engine_index")), last
     # -1 stands for "a line without a number", so that it hides an older number from its spec line.
-    seen = pl.when(is_stats).then(own.fill_null(-1)).forward_fill().fill_null(
-        -1 if last is None else last
+    seen = (
+        pl.when(is_stats)
+        .then(own.fill_null(-1))
+        .forward_fill()
+        .fill_null(-1 if last is None else last)
     )
     rows = rows.with_columns(
         engine_index=pl.when(is_spec).then(seen.replace(-1, None)).otherwise(own), _seen=seen
@@ -101,6 +104,12 @@ def rank_key(rows: pl.DataFrame) -> str:
     return ",".join("" if v is None else str(v) for v in rows.select("engine", *_ONE_RANK).row(0))
 
 
+def admits_without_prefill(rows: pl.DataFrame) -> bool:
+    """Whether a rank is a PD decode node, which its decode lines say even where no args are."""
+    extra = rows.filter(pl.col("kind") == "decode")["extra"].head(1)
+    return bool(extra.str.contains('"#prealloc-req"|"pre-allocated usage"').any())
+
+
 def timed(rows: pl.DataFrame, rank: Rank, clock: RunClock) -> tuple[pl.DataFrame, Measured]:
     """A rank's decode and prefill or stats rows with their windows."""
     if rows["engine"][0] == "sglang":
@@ -121,8 +130,8 @@ def timed_spec(
 def _with_windows(rows: pl.DataFrame, measured: Measured) -> pl.DataFrame:
     return rows.with_columns(
         interval_s=pl.Series(measured.interval_s).fill_nan(None),
-        interval_from=pl.Series(measured.interval_from),
-        window=pl.Series(measured.window),
+        interval_from=pl.Series(windows.FROM)[measured.interval_from],
+        window=pl.Series(windows.WINDOW)[measured.window],
     )
 
 
@@ -134,5 +143,7 @@ def _default_interval(rows: pl.DataFrame) -> float:
 def complete(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with every contract column, those that no line of the block had as null."""
     return rows.with_columns(
-        pl.lit(None, dtype).alias(name) for name, dtype in SAMPLES.items() if name not in rows.columns
+        pl.lit(None, dtype).alias(name)
+        for name, dtype in SAMPLES.items()
+        if name not in rows.columns
     )

@@ -17,7 +17,16 @@ import polars as pl
 
 from ingest import measure
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
-from parsers import common, lines, records, sglang, speculation, vllm
+from parsers import (
+    common_marks,
+    lines,
+    records,
+    sglang,
+    sglang_marks,
+    speculation,
+    vllm,
+    vllm_marks,
+)
 from parsers.clock import Clock
 from parsers.keyvalue import shape
 from parsers.marks import Head, Mark, Marker, last_stamp
@@ -31,11 +40,11 @@ STATE_VERSION = 1
 _GATES = [*sglang.GATES, *vllm.GATES]
 _KINDS = (*sglang.KINDS, *vllm.KINDS)
 _RULES = (
-    *(("sglang", rule) for rule in sglang.RULES),
-    *(("vllm", rule) for rule in vllm.RULES),
-    *((None, rule) for rule in common.RULES),
+    *(("sglang", rule) for rule in sglang_marks.RULES),
+    *(("vllm", rule) for rule in vllm_marks.RULES),
+    *((None, rule) for rule in common_marks.RULES),
 )
-_ACCESS = ' HTTP/1.'
+_ACCESS = " HTTP/1."
 _HELD_BYTES = 256 * 1024
 
 
@@ -123,7 +132,9 @@ class Pipeline:
         self._clock = Clock(**{**state["clock"], "zone": self.source.zone})
         self._book.current = load_run(state["run"]) if state["run"] else None
         self._ranks = {
-            key: Rank(**{**rank, "decode": Ties(**rank["decode"]), "prefill": Ties(**rank["prefill"])})
+            key: Rank(
+                **{**rank, "decode": Ties(**rank["decode"]), "prefill": Ties(**rank["prefill"])}
+            )
             for key, rank in state["ranks"].items()
         }
         self._engine_no = state["engine_no"]
@@ -138,7 +149,7 @@ class Pipeline:
         """
         text = lines.split(data, self.offset, self.line_no)
         self.offset += len(data)
-        self.line_no += data.count(b"\n")
+        self.line_no += text.height - (not data.endswith(b"\n"))
         return self._read(text, final=False)
 
     def finish(self) -> Batch:
@@ -158,7 +169,11 @@ class Pipeline:
         )
 
     def _read(self, text: pl.DataFrame, final: bool) -> Batch:
-        candidates = text.filter(pl.col("line").str.contains_any(_GATES))
+        line = pl.col("line").str
+        text = text.with_columns(
+            sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
+        )
+        candidates = text.filter("sample")
         frames, damaged = self._reader.read(candidates) if candidates.height else ([], [])
         printed = measure.together(frames)
         marks = self._marks(text, final)
@@ -183,13 +198,16 @@ class Pipeline:
         if self._held:
             off, no, held = self._held
             before = pl.DataFrame({"line": held}).with_columns(
-                off=pl.lit(off, pl.Int64), no=pl.int_range(no, no + len(held), dtype=pl.Int64)
+                off=pl.lit(off, pl.Int64),
+                no=pl.int_range(no, no + len(held), dtype=pl.Int64),
+                sample=False,
+                access=False,
             )
             text = pl.concat([before, text])
             self._held = None
         if not text.height:
             return []
-        marks, cut = self._marker.read(text, self._stamp, final)
+        marks, cut = self._marker.read(text, ~(text["sample"] | text["access"]), self._stamp, final)
         if cut:
             held = text.filter(pl.col("no") >= cut[1])["line"].to_list()
             self._held = (*cut, held)
@@ -224,7 +242,7 @@ class Pipeline:
 
     def _serving(self, text: pl.DataFrame, printed: pl.DataFrame) -> np.ndarray[Any, Any]:
         """Offsets of lines that only a serving server prints, in order."""
-        access = text.filter(pl.col("line").str.contains(_ACCESS, literal=True))["off"]
+        access = text.filter("access")["off"]
         return np.sort(np.concatenate([access.to_numpy(), printed["off"].to_numpy()]))
 
     def _walk(
@@ -310,7 +328,7 @@ class Pipeline:
                 late += [(run.run_id, off, seconds) for off, seconds in corrected]
         if not done:
             return records.empty(records.SAMPLES), late
-        whole = pl.concat(done).sort("byte_offset", maintain_order=True)
+        whole = done[0] if len(done) == 1 else pl.concat(done).sort("byte_offset")
         return (
             whole.with_columns(
                 source_id=pl.lit(self.source.source_id), file_id=pl.lit(self.file_id)

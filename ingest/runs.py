@@ -51,7 +51,7 @@ class Run:
     incident: str | None = None
     steps: int = DEFAULT_STEPS
     decode_only: bool = False
-    rate_def: str | None = None  # formula of the printed acceptance rate
+    rate_def: tuple[str, int] | None = None  # the printed rate's formula and which line told it
     last_ts: str | None = None
     seq: int = 0
     told: str = ""  # the last facts row, to append only what is new
@@ -175,7 +175,7 @@ def judge(mark: Mark, run: Run) -> tuple[str, str, str]:
         title = exception or title
         starts_up = run.booted and run.ready_off is None and bool(exception)
         deadly = bool(_FATAL.search(exception)) or starts_up or run.incident is not None
-        if _BENIGN.match(exception) and run.incident is None or not deadly:
+        if (_BENIGN.match(exception) and run.incident is None) or not deadly:
             return "traceback", "info", title
     elif mark.kind != "fault":
         return mark.kind, mark.severity, title

@@ -45,7 +45,9 @@ class Clock:
             day = self._hint().strftime("%Y-%m-%d")  # up to SGLang 0.3.3: time of day only
             date = pl.select(pl.coalesce(date, pl.lit(day))).to_series()
         text = (date + " " + stamps["time"]).alias("stamp")
-        ts = text.str.slice(0, 19).str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="us")
+        ts = text.str.slice(0, 19).str.to_datetime(
+            "%Y-%m-%d %H:%M:%S", strict=False, time_unit="us"
+        )
         if (text.str.len_bytes() > 20).any():
             fraction = text.str.slice(20, 6).str.pad_end(6, "0").cast(pl.Int64, strict=False)
             ts = ts + (fraction.fill_null(0) * 1000).cast(pl.Duration("ns")).cast(pl.Duration("us"))
@@ -77,9 +79,12 @@ class Clock:
             self.year, self.month = self._first_year(date.filter(length == 5)[0]), known[0]
         before = pl.concat([pl.Series([self.month], dtype=pl.Int32), known])
         step = before.diff().slice(1)
-        years = pl.select(
-            pl.when(step <= -6).then(1).when(step >= 6).then(-1).otherwise(0).cum_sum()
-        ).to_series() + self.year
+        years = (
+            pl.select(
+                pl.when(step <= -6).then(1).when(step >= 6).then(-1).otherwise(0).cum_sum()
+            ).to_series()
+            + self.year
+        )
         self.year, self.month = int(years[-1]), int(known[-1])
         full = pl.Series([None] * date.len(), dtype=pl.Int32)
         full = full.scatter((length == 5).fill_null(False).arg_true(), years.cast(pl.Int32))

@@ -1,4 +1,4 @@
-"""Lines that are no samples but dated facts: boots, milestones, overrides, retractions, faults, stops.
+"""Lines that are no samples but dated facts: boots, milestones, overrides, faults, stops.
 
 A rule names a literal that its lines contain (so that whole blocks are searched at once) and what
 the line means. A mark is one such line, read; `ingest.runs` turns marks into runs and events.
@@ -17,14 +17,15 @@ from parsers.lines import peel, unwrap_json
 from parsers.server_args import redact_text
 
 _STAMP = re.compile(
-    r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?(?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
-    r"(?P<ranks>(?: [A-Z][A-Z_]*[0-9]+)*)\] "
+    r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?"
+    r"(?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)(?P<ranks>(?: [A-Z][A-Z_]*[0-9]+)*)\] "
     r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<d2>[0-9]{2}-[0-9]{2})"
     r" (?P<t2>[0-9]{2}:[0-9]{2}:[0-9]{2}) \[?[^\]\[\s]+:[0-9]+\] ?"
 )
 _ISO = re.compile(
     r"(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
 )
+_CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
 # Lines that quote what a client sent: any word can stand in them.
 _REQUEST = re.compile(r"(?:Receive|Finish)(?: OpenAI)?: obj=|Received request |Generated response ")
 _UVICORN = re.compile(r"(?:INFO|WARNING|ERROR): {3,}")
@@ -106,9 +107,10 @@ class Marker:
         self.literals = sorted({rule.literal for _, rule in self.rules})
 
     def read(
-        self, lines: pl.DataFrame, last: Head | None, final: bool = False
+        self, lines: pl.DataFrame, others: pl.Series, last: Head | None, final: bool = False
     ) -> tuple[list[Mark], tuple[int, int] | None]:
-        """Marks of a block of lines (columns line, off, no).
+        """Marks of a block of lines (columns line, off, no); `others` says which of them are
+        neither samples nor access lines.
 
         A line without a stamp takes that of the nearest stamped line before it, or `last`.
 
@@ -117,7 +119,8 @@ class Marker:
             end cut off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
-        found = lines.filter(pl.col("line").str.contains_any(self.literals))
+        found = lines.filter(others)
+        found = found.filter(pl.col("line").str.contains_any(self.literals))
         for line, off, no in found.select("line", "off", "no").iter_rows():
             mark = self._mark(line, off, no)
             if mark is None:
@@ -144,7 +147,9 @@ class Marker:
             match = pattern.search(head.message) if pattern else None
             if pattern and match is None:
                 continue
-            groups = {k: v for k, v in (match.groupdict() if match else {}).items() if v is not None}
+            groups = {
+                k: v for k, v in (match.groupdict() if match else {}).items() if v is not None
+            }
             facts = {k: v for k, v in groups.items() if k not in _NUMBERS}
             evidence = redact_text(head.message[:_EVIDENCE_CHARS]) if rule.keep_text else None
             return Mark(
@@ -181,7 +186,9 @@ def read_head(line: str) -> Head:
         iso = _ISO.search(line[: len(line) - len(text)] or text[:40])
         uvicorn = _UVICORN.match(text)
         message = text[uvicorn.end() :] if uvicorn else text
-        return Head(iso["d1"] if iso else None, iso["t1"] if iso else None, message, bare=not uvicorn)
+        return Head(
+            iso["d1"] if iso else None, iso["t1"] if iso else None, message, bare=not uvicorn
+        )
     message = text[match.end() :]
     uvicorn = _UVICORN.match(message)
     return Head(
@@ -194,12 +201,12 @@ def read_head(line: str) -> Head:
 
 def last_stamp(lines: pl.DataFrame, before_no: int) -> Head | None:
     """The stamp of the nearest stamped line above line number `before_no`."""
-    at = before_no - int(lines["no"][0])
-    maybe = lines["line"].slice(0, at).str.contains("[0-9]{2}:[0-9]{2}:[0-9]{2}").arg_true()
-    for index in reversed(maybe.to_list()):
-        head = read_head(lines["line"][index][:600])
-        if head.time:
-            return head
+    above = lines["line"].slice(0, before_no - int(lines["no"][0]))
+    for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
+        for line in reversed(part.filter(part.str.contains(_CLOCK)).to_list()):
+            head = read_head(line[:600])
+            if head.time:
+                return head
     return None
 
 

@@ -57,9 +57,12 @@ _RECORD_START = re.compile(
     r" [0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} \[?[^\]\[\s]+:[0-9]+\] "
 )
 # A quoted or bracketed text before a sample's first word: it is quoted, not printed.
-_QUOTING = re.compile(r"obj=|prompt|text'|\"content\"|Received request|Traceback|output:")
+_QUOTING = re.compile(
+    r"obj=|prompt|text'|\"content\"|\"event\": \"request|Received request|Traceback|output:"
+)
 _LOOSE_END = re.compile(r"[\s,.]*$")
 _MAX_PATTERNS = 48
+_AS = "printed_"  # keeps PRINTED columns apart from a field that is called "time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ class _Record:
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     kind: Kind
+    gate: str  # a text that all its lines contain
     regex: str
     labels: tuple[str, ...]
 
@@ -143,8 +147,12 @@ class Reader:
     ) -> pl.DataFrame:
         if not lines.height:
             return lines
-        found = lines.select(
-            "off", "no", pl.col("line").str.extract_groups(pattern.regex).alias("g")
+        gated = lines["line"].str.contains(pattern.gate, literal=True)
+        maybe = lines if gated.all() else lines.filter(gated)
+        found = maybe.select(
+            pl.col("off").alias(_AS + "off"),
+            pl.col("no").alias(_AS + "no"),
+            pl.col("line").str.extract_groups(pattern.regex).alias("g"),
         ).unnest("g")
         hit = found["v0"].is_not_null()
         if not hit.any():
@@ -153,7 +161,8 @@ class Reader:
         kept = found if whole else found.filter(hit)
         names = {f"v{i}": label for i, label in enumerate(pattern.labels)}
         frames.append(_columns(pattern.kind, kept.rename(names), pattern.labels))
-        return lines.clear() if whole else lines.filter(~hit)
+        rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
+        return rest if whole else pl.concat([rest, maybe.filter(~hit)]).sort("off")
 
     def _learn(self, line: str) -> _Pattern | None:
         if len(_RECORD_START.findall(line)) > 1:
@@ -161,8 +170,10 @@ class Reader:
         record = _read_one(self.kinds, line)
         if record is None or not record.plain or not record.fields:
             return None
+        if "time" not in record.printed and clean(line) != line:
+            return None  # colours inside the stamp
         spans = [
-            (at, end, f"(?P<{name}>{_RANKS if name == 'ranks' else keyvalue.blank(value)})")
+            (at, end, f"(?P<{_AS}{name}>{_RANKS if name == 'ranks' else keyvalue.blank(value)})")
             for name, (value, at, end) in record.printed.items()
         ]
         spans += [
@@ -174,9 +185,11 @@ class Reader:
             regex += keyvalue.blank(line[at:start]) + piece
             at = end
         rest = line[at:]
-        regex += r"[\s,.]*$" if _LOOSE_END.match(rest) else keyvalue.blank(rest) + "$"
+        # No "." in the loose end: it would be ambiguous after a number, and the regex engine
+        # reads unambiguous patterns several times faster.
+        regex += "[, \t\r]*$" if not rest.strip(", \t\r") else keyvalue.blank(rest) + "$"
         labels = tuple(f.key for f in record.fields)
-        return _Pattern(record.kind, regex, labels)
+        return _Pattern(record.kind, labels[0] + ":", regex, labels)
 
     def _remember(self, pattern: _Pattern) -> None:
         self._patterns.append(pattern)
@@ -231,14 +244,15 @@ def _read_alone(
                 if any(k.start.search(text) for k in kinds) and not _QUOTING.search(text):
                     damaged.append(Damaged(off + at, text))
                 continue
-            row: dict[str, object] = {"off": off + at, "no": no}
-            row |= {name: value for name, (value, _, _) in record.printed.items()}
+            row: dict[str, object] = {_AS + "off": off + at, _AS + "no": no}
+            row |= {_AS + name: value for name, (value, _, _) in record.printed.items()}
             row |= {f.key: keyvalue.bare(f.value) for f in record.fields}
             labels = tuple(f.key for f in record.fields)
             groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
     frames = []
     for (engine, kind, labels), rows in groups.items():
-        schema = PRINTED | dict.fromkeys(labels, TEXT)
+        schema = {_AS + name: dtype for name, dtype in PRINTED.items()}
+        schema |= dict.fromkeys(labels, TEXT)
         found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
         frames.append(_columns(by_name[engine, kind], found, labels))
     return frames, damaged
@@ -251,6 +265,9 @@ def _records(line: str) -> Iterator[tuple[int, str]]:
     stands before it.
     """
     text = clean(line)
+    if _QUOTING.search(text):
+        yield 0, text  # whatever looks like a record in it is quoted
+        return
     starts = [m.start() for m in _RECORD_START.finditer(text)]
     if starts and (text.rfind("\r", 0, starts[0]) >= 0 or "it/s]" in text[: starts[0]]):
         pass
@@ -272,7 +289,7 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     used = {names[0] for names in roots if len(names) == 1}
     extra = [label for label in labels if label not in used]
     exprs = [
-        pl.col(name) if name in found.columns else pl.lit(None, dtype).alias(name)
+        (pl.col(_AS + name) if _AS + name in found.columns else pl.lit(None, dtype)).alias(name)
         for name, dtype in PRINTED.items()
     ]
     exprs += [expr.alias(name) for name, expr in mapped.items()]
@@ -294,6 +311,8 @@ def _extra(labels: Sequence[str]) -> pl.Expr:
         is_number = value.str.contains(r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$")
         pieces += [
             pl.lit(("{" if not i else ", ") + f'"{label}": '),
-            pl.when(is_number).then(value).otherwise(pl.concat_str(pl.lit('"'), quoted, pl.lit('"'))),
+            pl.when(is_number)
+            .then(value)
+            .otherwise(pl.concat_str(pl.lit('"'), quoted, pl.lit('"'))),
         ]
     return pl.concat_str(*pieces, pl.lit("}"))

@@ -6,7 +6,6 @@ kept its name while its formula changed, so the strict rate is computed anew.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -123,6 +122,12 @@ def complete_vllm(rows: pl.DataFrame) -> pl.DataFrame:
     accepted, drafted = pl.col("accepted_tokens"), pl.col("drafted_tokens")
     positions = pl.col("accept_per_position")
     total = positions.list.sum()
+    # 0.8.5 leaves the bonus token out: its length is the positions' sum (0.9.0 on: 1 + sum).
+    printed = pl.col("accept_len")
+    no_bonus = (printed < 1) | (
+        (total > 0) & ((printed - total).abs() < (printed - total - 1).abs())
+    )
+    rows = rows.with_columns(accept_len=pl.when(no_bonus).then(printed + 1).otherwise(printed))
     steps = (
         pl.when((accepted > 0) & (total > 0))
         .then(accepted / total)

@@ -9,7 +9,6 @@ sample carries what is known so far, and a later block's frame of late intervals
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,10 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SECOND = 1_000_000
+FROM = ("stamps", "steps", "configured")
+STAMPS, STEPS, CONFIGURED = range(3)
+WINDOW = ("mixed", "steady", "after_idle", "startup")
+MIXED, STEADY, AFTER_IDLE, STARTUP = range(4)
 IDLE_WINDOWS = 3  # a rank is idle after so many of its median windows without a line
 _HISTORY = 15
 DEFAULT_STEPS = 40  # SGLang's decode_log_interval where the arguments are unknown
@@ -94,7 +97,7 @@ class Rank:
     # vLLM
     quiet: bool = False  # the last stats line was all zeros
     configured: float | None = None  # the last stats line's window, where it is the timer's
-    window: str = "mixed"  # of the last stats line
+    window: int = MIXED  # of the last stats line
     totals: list[float] | None = None  # V0's cumulative accepted and drafted tokens
 
 
@@ -113,8 +116,8 @@ class Measured:
     """Columns for a rank's rows, in their order."""
 
     interval_s: Floats
-    interval_from: npt.NDArray[Any]
-    window: npt.NDArray[Any]
+    interval_from: Ints  # index into FROM
+    window: Ints  # index into WINDOW
     late: list[tuple[int, float]]
 
 
@@ -122,7 +125,8 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
     """Windows of one SGLang rank's decode and prefill rows of one run, in file order."""
     ts, off = _micros(rows), rows["byte_offset"].to_numpy()
     is_decode = (rows["kind"] == "decode").to_numpy()
-    out = Measured(np.full(len(ts), np.nan), _texts(len(ts), "stamps"), _texts(len(ts), "mixed"), [])
+    n = len(ts)
+    out = Measured(np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int64), [])
     gaps = _gaps(ts, rank)
     at = np.flatnonzero(is_decode)
     windows = _Windows.of(rows, is_decode, at, gaps, rank, run)
@@ -139,7 +143,7 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
         silence = _certain_gap(gaps[prefills], ts[prefills])
         idle = silence > IDLE_WINDOWS * usual[np.searchsorted(at, prefills)]
         startup = _before_ready(off[prefills], run)
-        out.window[prefills] = np.select([startup, idle], ["startup", "after_idle"], "mixed")
+        out.window[prefills] = np.select([startup, idle], [STARTUP, AFTER_IDLE], MIXED)
     rank.line_ts = int(ts[-1])
     return out
 
@@ -220,8 +224,8 @@ def _measure_decodes(
     stamps, late = rank.decode.split(ts[at], off[at], ~by_steps)
     out.late += late
     out.interval_s[at] = np.where(by_steps, estimate, stamps)
-    out.interval_from[at] = np.where(by_steps, "steps", "stamps")
-    out.window[at] = np.select([startup, idle, steady], ["startup", "after_idle", "steady"], "mixed")
+    out.interval_from[at] = np.where(by_steps, STEPS, STAMPS)
+    out.window[at] = np.select([startup, idle, steady], [STARTUP, AFTER_IDLE, STEADY], MIXED)
     rank.running, rank.decode_off = float(running[-1]), int(off[at][-1])
 
 
@@ -258,10 +262,10 @@ def measure_vllm(rows: pl.DataFrame, rank: Rank, run: RunClock, default_s: float
     rank.running, rank.decode_off = float(running[-1]), int(off[-1])
     rank.line_ts, rank.quiet = int(ts[-1]), bool(silent[-1])
     interval = np.where(configured, usual, stamps)
-    window = np.select([startup, idle, steady], ["startup", "after_idle", "steady"], "mixed")
+    window = np.select([startup, idle, steady], [STARTUP, AFTER_IDLE, STEADY], MIXED)
     rank.configured = float(usual[-1]) if configured[-1] else None
-    rank.window = str(window[-1])
-    return Measured(interval, np.where(configured, "configured", "stamps"), window, late)
+    rank.window = int(window[-1])
+    return Measured(interval, np.where(configured, CONFIGURED, STAMPS), window, late)
 
 
 def measure_spec(rows: pl.DataFrame, stats: pl.DataFrame, rank: Rank, engine: Rank) -> Measured:
@@ -281,11 +285,12 @@ def measure_spec(rows: pl.DataFrame, stats: pl.DataFrame, rank: Rank, engine: Ra
         np.nan if engine.configured is None else engine.configured,
         stats.select(timer.alias("t"))["t"].fill_null(np.nan).to_numpy(),
     )[at]
-    window = np.append(engine.window, stats["window"].to_numpy())[at].astype("<U10")
+    above_window = stats["window"].replace_strict(WINDOW, range(len(WINDOW)))
+    window = np.append(engine.window, above_window.to_numpy())[at]
     by_timer = ~np.isnan(above)
     stamps, late = rank.decode.split(ts, off, ~by_timer)
     return Measured(
-        np.where(by_timer, above, stamps), np.where(by_timer, "configured", "stamps"), window, late
+        np.where(by_timer, above, stamps), np.where(by_timer, CONFIGURED, STAMPS), window, late
     )
 
 
@@ -331,7 +336,3 @@ def _micros(rows: pl.DataFrame) -> Ints:
 
 def _floats(rows: pl.DataFrame, name: str) -> Floats:
     return rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-
-
-def _texts(n: int, text: str) -> npt.NDArray[Any]:
-    return np.full(n, text, dtype="<U10")
