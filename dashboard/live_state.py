@@ -42,26 +42,31 @@ class Picture:
 
 def choices(context: Context) -> dict[str, str]:
     """What can be looked at, with its name: followed sources first, then every run."""
-    with context.store.cursor() as con:
-        runs = queries.runs_named(con)
-    seen = set(runs["source_id"])
-    named = {
+    names, newest = _runs(context, str(context.store.path), context.store.revision)
+    latest = {
         f"{LATEST}{status.source_id}": sentences.source_name(status.source_id, status.label)
         for status in context.supervisor.status()
-        if status.source_id in seen
+        if status.source_id in newest
     }
-    latest = {key: f"{name}, latest start" for key, name in named.items()}
-    return latest | {
-        card["run_id"]: sentences.run_name(card) for card in runs.iter_rows(named=True)
-    }
+    return {key: f"{name}, latest start" for key, name in latest.items()} | names
 
 
-def run_of(context: Context, choice: str) -> str | None:
+def run_of(context: Context, choice: str) -> str:
     """The run that a choice means now."""
     if not choice.startswith(LATEST):
         return choice
-    with context.store.cursor() as con:
-        return queries.latest_run(con, choice.removeprefix(LATEST))
+    _, newest = _runs(context, str(context.store.path), context.store.revision)
+    return newest[choice.removeprefix(LATEST)]
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _runs(_context: Context, store: str, revision: int) -> tuple[dict[str, str], dict[str, str]]:
+    """The names of all runs, and the newest run of each source."""
+    with _context.store.cursor() as con:
+        runs = queries.runs_named(con)
+    names = {card["run_id"]: sentences.run_name(card) for card in runs.iter_rows(named=True)}
+    oldest_first = runs.reverse()
+    return names, dict(zip(oldest_first["source_id"], oldest_first["run_id"], strict=True))
 
 
 def picture(context: Context, run_id: str, window: str) -> Picture:

@@ -82,16 +82,6 @@ def find_run(con: duckdb.DuckDBPyConnection, text: str) -> str:
     return str(found[0])
 
 
-def latest_run(con: duckdb.DuckDBPyConnection, source_id: str | None = None) -> str | None:
-    """The run_id that started last, of one source or of all; None if there is none."""
-    rows = con.sql(
-        "SELECT run_id FROM (" + _RUNS + "WHERE $source_id IS NULL OR r.source_id = $source_id) "
-        "ORDER BY coalesce(started_at, first_ts) DESC NULLS LAST LIMIT 1",
-        params={"source_id": source_id},
-    ).pl()
-    return str(rows["run_id"][0]) if rows.height else None
-
-
 def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """What a list of runs needs to name them, newest first, at a fraction of runs_table's cost.
 

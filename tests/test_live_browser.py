@@ -111,6 +111,12 @@ def headline(page: Page, text: str) -> None:
     expect(page.get_by_role("heading", name=text)).to_be_visible(timeout=WAIT_MS)
 
 
+def open_runs(page: Page) -> None:
+    """Go to the Runs page, once the run is stored: that page does not move by itself."""
+    expect(page.get_by_test_id("stMetric")).to_have_count(5, timeout=WAIT_MS)
+    page.get_by_role("link", name="Runs").click(timeout=WAIT_MS)
+
+
 def test_appended_lines_appear_as_new_values(site: Site, page: Page) -> None:
     site.append(decode(7, 321.5), decode(7, 654.25))
     headline(page, "Generating 654 tok/s with 7 of 48 running; nothing queued.")
@@ -159,7 +165,7 @@ def test_a_choice_is_kept_in_the_address(site: Site, page: Page) -> None:
 
 
 def test_runs_downloads_what_export_writes(site: Site, page: Page) -> None:
-    page.get_by_role("link", name="Runs").click(timeout=WAIT_MS)
+    open_runs(page)
     headline(page, "1 run: 1 running.")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as CSV").click()
@@ -170,6 +176,22 @@ def test_runs_downloads_what_export_writes(site: Site, page: Page) -> None:
     content = download.value.path().read_bytes()
     assert content == exported.stdout
     assert content.count(b"\n") == 2
+
+
+def test_a_chart_can_be_read_as_a_table(site: Site, page: Page) -> None:
+    page.get_by_text("Show as table").first.click(timeout=WAIT_MS)
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_a_selected_run_opens_in_live(site: Site, page: Page) -> None:
+    open_runs(page)
+    table = page.get_by_test_id("stDataFrame")
+    expect(table).to_be_visible(timeout=WAIT_MS)
+    table.click(position={"x": 17, "y": 52})  # the first row's box; cells are drawn, not elements
+    page.get_by_role("link", name="Open in Live").click(timeout=WAIT_MS)
+    page.wait_for_url(re.compile("run=[0-9a-f]+"), timeout=WAIT_MS)
+    chosen = page.get_by_role("combobox", name="Server or run")
+    expect(chosen).to_have_value(re.compile("^sglang · 2026-11-29 15:00:12"), timeout=WAIT_MS)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

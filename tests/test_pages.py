@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard import context, live_state
@@ -36,7 +37,7 @@ def runs_page() -> None:
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "store.duckdb") as opened:
         yield opened
-    live_state._picture.clear()
+    st.cache_resource.clear()
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,7 @@ def test_live_shows_the_chosen_run_and_its_acceptance(small: Store) -> None:
     test = shown(live_page, small)
     test.selectbox[0].select(vllm["run_id"]).run()
     assert first_line(test) == "Server stopped at 14:58:51 after 12 min 28 s."
+    assert test.query_params["run"] == vllm["run_id"]
     assert test.metric[3].value not in ("–", "")
     assert test.metric[3].delta.startswith("strict rate")
 
@@ -103,7 +105,7 @@ def test_every_run_and_window_can_be_shown(small: Store) -> None:
     assert len(run_ids) == 5
     for run_id in run_ids:
         for window in live_state.WINDOWS:
-            test.session_state["run"] = run_id
+            test.session_state["choice"] = run_id
             test.session_state["window"] = window
             test.run()
             assert not test.exception

@@ -17,23 +17,20 @@ TAIL_LINES: Final = 200
 
 @guarded
 def page() -> None:
-    """The page; its one fragment looks every second whether something was stored."""
-    _fragment()
+    """The page; while a log is followed it looks every second whether something was stored."""
+    st.fragment(_body, run_every="1s" if current().supervisor.status() else None)()
 
 
-@st.fragment(run_every="1s")
 @guarded
-def _fragment() -> None:
+def _body() -> None:
     context = current()
     head = st.container(key="head")
     strip = st.container(key="status", horizontal=True, vertical_alignment="center")
     choices = live_state.choices(context)
-    run_id = window = None
-    if choices:
-        run_id, window = _choose(context, choices)
-    if run_id is None or window is None:
+    if not choices:
         _nothing_yet(context)
         return
+    run_id, window = _choose(context, choices)
     shown = live_state.picture(context, run_id, window)
     status = live_state.status_of(context, shown.card)
     age_s = live_state.age_s(status)
@@ -56,19 +53,26 @@ def _fragment() -> None:
     _tail(context, shown)
 
 
-def _choose(context: Context, choices: dict[str, str]) -> tuple[str | None, str | None]:
+def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
+    """The run and the time to show. Both stand in the address: runs by id, never by name."""
+    options = list(choices)
+    if st.session_state.get("choice") not in choices:
+        asked = st.query_params.get("run")
+        st.session_state["choice"] = asked if asked in choices else options[0]
     left, right = st.columns([3, 2], vertical_alignment="bottom")
-    with left:
-        choice = st.selectbox(
-            "Server or run", list(choices), format_func=lambda key: choices.get(key, key),
-            key="run", bind="query-params", filter_mode="contains",
-        )  # fmt: skip
-    with right:
-        window = st.segmented_control(
-            "Time shown", list(WINDOWS), default="15 min", required=True,
-            key="window", bind="query-params",
-        )  # fmt: skip
-    return (live_state.run_of(context, choice) if choice else None), window
+    choice = left.selectbox(
+        "Server or run", options, format_func=lambda option: choices.get(option, option),
+        key="choice", filter_mode="contains",
+    )  # fmt: skip
+    window = right.segmented_control(
+        "Time shown", list(WINDOWS), default="15 min", required=True,
+        key="window", bind="query-params",
+    )  # fmt: skip
+    if choice != options[0]:
+        st.query_params["run"] = choice
+    elif "run" in st.query_params:
+        del st.query_params["run"]
+    return live_state.run_of(context, choice), window
 
 
 def _nothing_yet(context: Context) -> None:
