@@ -42,7 +42,12 @@ StoreOption = Annotated[
 PortOption = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1.")]
 LabelOption = Annotated[str | None, typer.Option("--label", help="Name for the runs.")]
 ZoneOption = Annotated[
-    str | None, typer.Option("--zone", help="Time zone of the stamps, for example Europe/Berlin.")
+    str | None,
+    typer.Option(
+        "--zone",
+        help="Time zone of the stamps, for example Europe/Berlin.",
+        callback=lambda zone: _zone(zone),
+    ),
 ]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
@@ -166,6 +171,8 @@ def parse(
     from ingest.parse import parse_file, parse_stream, write
 
     path = Path(file)
+    if path.is_file() and not path.stat().st_size:
+        print(f"{path}: no lines yet", file=sys.stderr)
     batches = parse_stream(0, zone) if file == "-" else parse_file(path, zone)
     with _writable(output, binary=form is ParseFormat.PARQUET) as out:
         write(batches, form, out)
@@ -267,6 +274,15 @@ def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
             print(f"Servescope: {url} (store {place}; stop with Ctrl-C)", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[socket])
+
+
+def _zone(name: str | None) -> str | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name).key if name else None
+    except (OSError, ValueError, KeyError) as error:
+        raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin") from error
 
 
 def _absolute(store: Path) -> Path:

@@ -103,6 +103,16 @@ def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> int:
     return int(rows[0][0])
 
 
+def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
+    """The run_id that started last in a source; None if it has none."""
+    rows = con.sql(
+        "SELECT run_id FROM runs WHERE source_id = $source_id "
+        "ORDER BY started_at DESC NULLS LAST LIMIT 1",
+        params={"source_id": source_id},
+    ).pl()
+    return str(rows["run_id"][0]) if rows.height else None
+
+
 def run_span(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[datetime, datetime] | None:
     """First and last stamp of a run's samples; None while it has none."""
     rows = con.sql(

@@ -72,9 +72,13 @@ class Commands:
         """Import files, folders and globs; what was done."""
         from ingest.importer import import_logs
 
+        followed = {str(entry["path"]) for entry in self.status()}
         return asdict(
-            import_logs(self._store, locations, label=label, zone=zone, progress=progress)
-        )
+            import_logs(
+                self._store, locations,
+                label=label, zone=zone, progress=progress, followed=followed,
+            )
+        )  # fmt: skip
 
 
 def select(

@@ -13,8 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from data import queries
 from data.checkpoints import Checkpoint
-from data.errors import ServescopeError
+from data.errors import ServescopeError, SourceError
 from data.store import Store
 from ingest import status
 from ingest.identity import resume_point, rotated_file
@@ -38,7 +39,13 @@ class Follower(threading.Thread):
     """The thread of one source."""
 
     def __init__(
-        self, source: SourceInfo, location: str, store: Store, writer: Writer, board: StatusBoard
+        self,
+        source: SourceInfo,
+        location: str,
+        store: Store,
+        writer: Writer,
+        board: StatusBoard,
+        claims: dict[Path, str],
     ) -> None:
         super().__init__(name=f"follow {location}", daemon=True)
         self.wake = threading.Event()
@@ -48,8 +55,10 @@ class Follower(threading.Thread):
         self._store = store
         self._writer = writer
         self._board = board
+        self._claims = claims  # which source reads which file, of all followers
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
+        self._claimed: Path | None = None
 
     def stop(self) -> None:
         """Ask the thread to end; what was read is not lost but read again next time."""
@@ -100,11 +109,18 @@ class Follower(threading.Thread):
         if target is None or not target.exists():
             self._board.set(state=status.WAITING)
             return False
+        place = target.resolve()
+        owner = self._claims.setdefault(place, self._source.source_id)
+        if owner != self._source.source_id:
+            raise SourceError(f"{target}: is followed already, as {owner}; name it once")
+        self._claimed = place
         file = LocalFile(target)
         # What an earlier generation has queued belongs before the look into the checkpoints.
         self._writer.flush()
         with self._store.cursor() as con:
             point = resume_point(con, file, adopt_copies=False)
+            if point.last is not None:
+                self._board.set(run_id=queries.latest_run(con, self._source.source_id))
         seq, previous = point.seq, point.previous
         replaced = previous is not None and not previous.finished
         if previous is not None and replaced:
@@ -220,6 +236,9 @@ class Follower(threading.Thread):
         self._stopping.wait(RETRY_S)
 
     def _close(self) -> None:
+        if self._claimed is not None:
+            self._claims.pop(self._claimed, None)
+            self._claimed = None
         if self._reading is not None:
             self._reading.file.close()
             self._reading = None

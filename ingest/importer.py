@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from data.errors import SourceError
 from data.store import Store
@@ -14,7 +16,7 @@ from ingest.reading import Append, Reading
 from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
-GATHER_BYTES = 64 << 20
+GATHER_BYTES = 96 << 20  # a commit of few rows costs almost as much as one of many
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
 
@@ -47,46 +49,57 @@ def import_logs(
     label: str | None = None,
     zone: str | None = None,
     progress: Progress | None = None,
+    followed: Collection[str] = (),
 ) -> ImportReport:
-    """Read files, folders and globs to their end into the store; each file is read once only."""
-    files = _openable(locations)
+    """Read files, folders and globs to their end into the store; each file is read once only.
+
+    `followed`: files that this process reads already, live.
+    """
     report = ImportReport()
-    total = sum(file.size() for file in files)
+    sizes = _readable(locations, report)
+    total = sum(sizes.values())
     writer = Writer(store, retry=False, gather=GATHER_BYTES)
     try:
-        for file in files:
-            source = SourceInfo(
-                str(file.path), label=label, zone=zone, clock_hint=file.changed_at()
-            )
-            store.add_source(source.source_id, "file", str(file.path), label, zone)
-            _import(store, writer, source, file, report, lambda n: progress and progress(n, total))
+        for path, size in sizes.items():
+            report.files += 1
+            if str(path) in followed:
+                report.notes.append(f"{path}: is being followed, so it is stored as it grows")
+            elif not size:
+                report.notes.append(f"{path}: no lines yet")
+            else:
+                with closing(LocalFile(path)) as file:
+                    source = SourceInfo(str(path), label, zone, file.changed_at())
+                    store.add_source(source.source_id, "file", str(path), label, zone)
+                    tell = partial(_tell, progress, total)
+                    _import(store, writer, source, file, report, tell)
         writer.flush()
     finally:
         writer.stop()
-        for file in files:
-            file.close()
     return report
 
 
-def _openable(locations: Sequence[str]) -> list[LocalFile]:
-    """All files of all locations, opened; SourceError before anything is stored."""
-    files: list[LocalFile] = []
+def _tell(progress: Progress | None, total: int, done: int) -> None:
+    if progress is not None:
+        progress(done, total)
+
+
+def _readable(locations: Sequence[str], report: ImportReport) -> dict[Path, int]:
+    """Every log of all locations and its size; SourceError before anything is stored."""
+    sizes: dict[Path, int] = {}
     for location in locations:
         found = expand(location)
         if not found:
             raise SourceError(f"{location}: holds no log file (.log, .txt, .out, .err)")
-        alone = len(found) == 1
         for path in found:
-            file = LocalFile(path)
             try:
-                file.refuse_binary()
-            except SourceError:
-                file.close()
-                if alone:
+                with closing(LocalFile(path)) as file:
+                    file.refuse_binary()
+                    sizes[path] = file.size()
+            except SourceError as error:
+                if len(found) == 1:
                     raise
-            else:
-                files.append(file)
-    return files
+                report.notes.append(f"{error}; left out")
+    return sizes
 
 
 def _import(
@@ -97,17 +110,13 @@ def _import(
     report: ImportReport,
     progress: Callable[[int], object],
 ) -> None:
-    report.files += 1
-    if not file.size():
-        report.notes.append(f"{file.path}: no lines yet")
-        return
     writer.flush()  # an earlier file of this import may hold the same content
     with store.cursor() as con:
         point = resume_point(con, file, adopt_copies=True)
     last = point.last
     if last is not None and last.finished and last.byte_offset == file.size():
-        known = "" if last.path == str(file.path) else f" as {last.path}"
-        report.notes.append(f"{file.path}: already stored{known}")
+        elsewhere = "" if last.path == str(file.path) else f" as {last.path}"
+        report.notes.append(f"{file.path}: already stored{elsewhere}")
         return
     reading = Reading(source, file, last, point.seq)
 
@@ -118,6 +127,9 @@ def _import(
         # The lines are done with: a queue of them would only hold memory.
         writer.put(replace(append, data=b""), partial(progress, done))
 
+    known = report.samples, len(report.run_ids)
     while (append := reading.step(final=True)) is not None:
         put(append)
     put(reading.finish())
+    if last is None and known == (report.samples, len(report.run_ids)):
+        report.notes.append(f"{file.path}: no line of an SGLang or vLLM server in it")

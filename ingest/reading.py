@@ -97,6 +97,7 @@ class Reading:
             self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
             self._pipeline.offset += block.skipped
             self._pipeline.line_no += 1
+            return _no_records()
         return self._pipeline.feed(block.data)
 
     def _extend_head(self) -> None:
@@ -117,3 +118,14 @@ class Reading:
             state=self._pipeline.state, finished=finished,
         )  # fmt: skip
         return Append(batch, checkpoint, block.data, block.size)
+
+
+def _no_records() -> Batch:
+    return Batch(
+        records.empty(records.SAMPLES),
+        records.empty(records.INTERVALS),
+        records.empty(records.EVENTS),
+        records.empty(records.RUN_FACTS),
+        records.empty(records.ACCESS_COUNTS),
+        records.empty(records.INGEST_LOG),
+    )

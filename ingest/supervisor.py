@@ -69,11 +69,12 @@ class Supervisor:
     def start(self) -> None:
         """Start following."""
         self._writer = Writer(self._store, retry=True)
+        claims: dict[Path, str] = {}
         for source_id, spec in self._specs.items():
             self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
             info = SourceInfo(source_id, label=spec.label, zone=spec.zone)
             follower = Follower(
-                info, spec.location, self._store, self._writer, self._boards[source_id]
+                info, spec.location, self._store, self._writer, self._boards[source_id], claims
             )
             self._watch(follower, folder_of(spec.location))
             self._followers.append(follower)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
-from tests.logs import append, decodes, sglang_boot, until
+from tests.growing import append, decodes, sglang_boot, until
 
 ROOT = Path(__file__).resolve().parents[1]
 

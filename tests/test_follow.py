@@ -13,7 +13,7 @@ import pytest
 
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
-from tests.logs import append, decodes, sglang_boot, until
+from tests.growing import append, decodes, sglang_boot, until
 
 Numbers = Callable[[], list[int]]
 
@@ -243,3 +243,12 @@ def test_unreadable_source_is_an_error_in_words(store: Store, log: Path) -> None
     with following(store, log) as supervisor:
         until(lambda: supervisor.status()[0].state == "error")
         assert "not a regular file" in (supervisor.status()[0].error or "")
+
+
+def test_one_file_under_two_names_is_read_once(store: Store, log: Path, numbers: Numbers) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 5))
+    with following(store, log, log.parent) as supervisor:
+        until(lambda: {entry.state for entry in supervisor.status()} == {"following", "error"})
+        append(log, decodes(5, 5))
+        until(lambda: len(numbers()) == 10)
+    assert numbers() == list(range(10))

@@ -107,7 +107,8 @@ def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
     ]
     with Store.open(tmp_path / "s.duckdb") as store:
         store.append(samples(rows_in), None)
-        store.append(events({"run_id": "r1", "kind": "fault", "severity": "fault"}), None)
+        fault = {"run_id": "r1", "kind": "fault", "severity": "fault", "byte_offset": 16}
+        store.append(events({**fault, "incident_id": "r1-10"}), None)
         got = summary(store)
     assert (got["n_decode"], got["gen_tokens"], got["n_faults"]) == (2, 200.0, 1)
 

@@ -1,0 +1,49 @@
+"""A log that grows: numbered lines, so that a test can tell which are stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+
+START = datetime(2026, 3, 1, 12, 0, 0)
+
+
+def sglang_boot(at: float = 0.0, model: str = "org/model") -> bytes:
+    """The line that opens a run."""
+    return (
+        f"[{_stamp(at)}] server_args=ServerArgs(model_path='{model}', tp_size=1, "
+        "api_key='sk-canary000111222333', max_running_requests=None)\n"
+    ).encode()
+
+
+def decode(at: float, number: int) -> bytes:
+    """A decode line that carries a number of its own in `#token`."""
+    return (
+        f"[{_stamp(at)} TP0] Decode batch, #running-req: 1, #token: {number}, token usage: 0.01, "
+        "cuda graph: True, gen throughput (token/s): 80.50, #queue-req: 0\n"
+    ).encode()
+
+
+def decodes(first: int, count: int) -> bytes:
+    """Numbered decode lines, half a second apart."""
+    return b"".join(decode(number / 2, number) for number in range(first, first + count))
+
+
+def append(path: Path, data: bytes) -> None:
+    """Write like a server does: at the end, in one go."""
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for a condition; AssertionError when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.01)
+
+
+def _stamp(at: float) -> str:
+    return (START + timedelta(seconds=at)).strftime("%Y-%m-%d %H:%M:%S")

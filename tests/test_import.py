@@ -1,0 +1,128 @@
+"""Importing past logs: everything once, as often as it is asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from data.errors import SourceError
+from data.store import Store
+from ingest.importer import import_logs
+from tests.growing import append, decodes, sglang_boot
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "s.duckdb") as opened:
+        yield opened
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    return folder
+
+
+def numbers(store: Store) -> list[int]:
+    with store.cursor() as con:
+        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
+    return [row[0] for row in rows]
+
+
+def test_report_progress_label_and_last_line_without_newline(store: Store, logs: Path) -> None:
+    log = logs / "a.log"
+    log.write_bytes((sglang_boot() + decodes(0, 50)).rstrip(b"\n"))
+    seen: list[tuple[int, int]] = []
+    report = import_logs(store, [str(log)], label="base", progress=lambda *at: seen.append(at))
+    assert (report.files, report.lines, report.samples, report.notes) == (1, 51, 50, [])
+    assert seen[-1] == (log.stat().st_size, log.stat().st_size)
+    assert numbers(store) == list(range(50))
+    with store.cursor() as con:
+        assert con.execute("SELECT run_id, label FROM runs").fetchall() == [
+            (report.run_ids[0], "base")
+        ]
+
+
+def test_second_import_and_a_copy_add_nothing(store: Store, logs: Path) -> None:
+    log = logs / "a.log"
+    log.write_bytes(sglang_boot() + decodes(0, 50))
+    import_logs(store, [str(log)])
+    copy = shutil.copy(log, logs / "copy.log")
+    report = import_logs(store, [str(log), str(copy)])
+    assert report.samples == 0
+    assert report.notes == [f"{log}: already stored", f"{copy}: already stored as {log}"]
+    assert numbers(store) == list(range(50))
+
+
+def test_copies_within_one_import_are_stored_once(store: Store, logs: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (logs / name).write_bytes(sglang_boot() + decodes(0, 50))
+    report = import_logs(store, [str(logs)])
+    assert numbers(store) == list(range(50))
+    assert len(report.notes) == 1
+
+
+def test_a_file_that_grew_is_read_on(store: Store, logs: Path) -> None:
+    log = logs / "a.log"
+    log.write_bytes(sglang_boot() + decodes(0, 20))
+    import_logs(store, [str(log)])
+    append(log, decodes(20, 5))
+    assert import_logs(store, [str(log)]).samples == 5
+    assert numbers(store) == list(range(25))
+
+
+def test_many_blocks_equal_one_block(
+    store: Store, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingest.blocks.BLOCK_BYTES", 1000)
+    log = logs / "a.log"
+    log.write_bytes(sglang_boot() + decodes(0, 300))
+    import_logs(store, [str(log)])
+    assert numbers(store) == list(range(300))
+    text = log.read_bytes()
+    with store.cursor() as con:
+        rows = con.execute("SELECT kv_tokens, byte_offset, line_no FROM samples").fetchall()
+    for number, offset, line_no in rows:
+        assert text[offset:].startswith(decodes(number, 1))
+        assert line_no == number + 2
+
+
+def test_folder_with_other_things_in_it(store: Store, logs: Path) -> None:
+    (logs / "a.log").write_bytes(sglang_boot() + decodes(0, 3))
+    (logs / "b.log").write_bytes(b"")
+    (logs / "c.log").write_bytes(bytes(range(32)) * 100)
+    (logs / "d.txt").write_bytes(b"shopping list: milk, eggs\n")
+    (logs / "e.json").write_bytes(b"{}\n")
+    report = import_logs(store, [str(logs)])
+    assert report.samples == 3
+    assert sorted(report.notes) == [
+        f"{logs / 'b.log'}: no lines yet",
+        f"{logs / 'c.log'}: is a binary file, not a log; left out",
+        f"{logs / 'd.txt'}: no line of an SGLang or vLLM server in it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("missing.log", None, "no such file"),
+        ("binary.log", b"\x7fELF" + bytes(range(32)) * 50, "binary file"),
+        ("packed.log", b"\x1f\x8b\x08" + bytes(range(256)) * 8, "unpack it first"),
+        ("*.nothing", None, "holds no log file"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_anything_is_stored(
+    store: Store, logs: Path, name: str, content: bytes | None, says: str
+) -> None:
+    good = logs / "good.log"
+    good.write_bytes(sglang_boot() + decodes(0, 3))
+    if content is not None:
+        (logs / name).write_bytes(content)
+    with pytest.raises(SourceError, match=says) as error:
+        import_logs(store, [str(good), str(logs / name)])
+    assert "\n" not in str(error.value)
+    assert numbers(store) == []
