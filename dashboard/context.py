@@ -46,6 +46,8 @@ class Supervisor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
+    """The store and the supervisor of this process."""
+
     store: Store
     supervisor: Supervisor
 

@@ -29,6 +29,9 @@ WINDOWS: Final[dict[str, float | None]] = {
     "whole run": None,
 }
 _SHORTEST_S: Final = 10.0  # of the time axis
+# Stamps are whole seconds: a shorter bucket would show their rounding as throughput.
+_BUCKET_S: Final = 2.0
+_POINTS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +94,13 @@ def _picture(_context: Context, store: str, run_id: str, window: str, changes: i
         span = _span(con, card, WINDOWS[window])
         if span is None:
             return Picture(card, tiles, [])
-        curves = queries.series(con, run_id, *span)
+        points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
+        curves = queries.series(con, run_id, *span, points=points)
         events = marks(queries.events(con, run_id), card)
     cap = None if tiles is None else tiles.running_cap
-    return Picture(card, tiles, figures(curves, events, span, theme.run_slot(run_id), cap))
+    speculates = card["spec_algorithm"] is not None
+    slot = theme.run_slot(run_id)
+    return Picture(card, tiles, figures(curves, events, span, slot, cap, speculates=speculates))
 
 
 def status_of(context: Context, card: Mapping[str, Any]) -> SourceStatus | None:
@@ -134,7 +140,9 @@ def _span(
 ) -> tuple[datetime, datetime] | None:
     stored = queries.run_span(con, card["run_id"])
     if stored is None:
-        return None
+        if card["started_at"] is None:
+            return None
+        return card["started_at"], card["started_at"] + timedelta(seconds=_SHORTEST_S)
     first, last = stored
     start = min(first, card["started_at"] or first)
     if window_s is not None:

@@ -32,7 +32,6 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
         state=pl.col("end_state").fill_null("running"),
         engine=engine,
         model=pl.col("model").str.split("/").list.last(),
-        parallel=parallel,
         speculation=speculation.otherwise(
             pl.concat_str(
                 "spec_algorithm", pl.format(", {} draft tokens", "spec_draft_tokens"),
@@ -40,15 +39,16 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
             )
         ),
         cap="max_running_requests",
-        started=pl.coalesce("started_at", "first_ts"),
-        ready_after=pl.col("ready_after_s"),
-        duration=pl.col("duration_s").map_elements(words.duration, return_dtype=pl.String),
         steady="steady_tok_s",
         at_one="decode_tok_s_at_1",
         accept="accept_len",
         peak="max_gen_tok_s",
         faults="n_faults",
         retractions="n_retractions",
+        started=pl.coalesce("started_at", "first_ts"),
+        ready_after=pl.col("ready_after_s"),
+        duration=pl.col("duration_s").map_elements(words.duration, return_dtype=pl.String),
+        parallel=parallel,
     )  # fmt: skip
 
 

@@ -172,6 +172,7 @@ class Tile:
 def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list[Tile]:
     """The five tiles. Idle is said, never shown as a rate."""
     still = "ended" if card["end_state"] in _ENDED else "idle" if idle else None
+    scope = "at the last line" if still else "sum over ranks"
     return [
         Tile(
             "Generation, tok/s",
@@ -183,14 +184,14 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
         Tile(
             "Running, requests",
             words.MISSING if now is None else of_cap(now),
-            "sum over ranks" if now is None or now.running_cap else "cap unknown",
+            scope if now is None or now.running_cap else f"{scope}, cap unknown",
             "Requests in the running batch, summed over ranks, of the sum of the ranks' caps "
             "(max_running_requests or max_num_seqs as the server printed it).",
         ),
         Tile(
             "Queue, requests",
             words.whole(_of(now, "queued_reqs")),
-            "sum over ranks",
+            scope,
             "Requests that wait for a place in the running batch, summed over ranks.",
         ),
         Tile(

@@ -45,7 +45,8 @@ def event(second: int, kind: str, severity: str = "info") -> dict[str, Any]:
 
 def drawn(frame: pl.DataFrame, cap: int | None = None, **more: Any) -> list[Any]:
     found = marks(records.frame(more.get("events", []), records.EVENTS), card())
-    return figures(frame, found, (START, frame["ts"][-1]), "2", cap)
+    span = (START, frame["ts"][-1])
+    return figures(frame, found, span, "2", cap, speculates=more.get("speculates", False))
 
 
 def test_a_gap_breaks_the_line() -> None:
@@ -63,16 +64,22 @@ def test_a_missing_value_is_left_out_and_never_zero() -> None:
     assert segments(frame, "gen_tok_s")["gen_tok_s"].to_list() == [5.0, 7.0]
 
 
-def test_quantities_without_values_have_no_chart() -> None:
-    names = [figure.key for figure in drawn(curves([0, 1]))]
-    assert names == ["gen_tok_s", "running_reqs", "queued_reqs", "kv_usage"]
-    spoken = drawn(curves([0, 1], accept_len=[1.6, 1.7]))
-    assert "accept_len" in [figure.key for figure in spoken]
+def test_the_acceptance_is_for_runs_that_speculate() -> None:
+    frame = curves([0, 1])
+    assert [figure.key for figure in drawn(frame)] == [
+        "gen_tok_s", "running_reqs", "queued_reqs", "kv_usage",
+    ]  # fmt: skip
+    waiting = drawn(frame, speculates=True)[3]
+    assert waiting.spec["title"]["text"] == "Accept length (no values yet)"
+    assert waiting.alt == "Accept length: no values yet."
+    alt.Chart.from_dict(waiting.spec, validate=True)
 
 
 def test_every_chart_holds_to_the_schema() -> None:
     events = [event(1, "ready"), event(2, "fault", "fault"), event(3, "retraction")]
-    made = drawn(curves(list(range(9)), accept_len=[1.5] * 9), cap=9, events=events)
+    made = drawn(
+        curves(list(range(9)), accept_len=[1.5] * 9), cap=9, events=events, speculates=True
+    )
     assert len(made) == 5
     for figure in made:
         alt.Chart.from_dict(figure.spec, validate=True)

@@ -42,13 +42,18 @@ def figures(
     span: tuple[datetime, datetime],
     slot: str,
     cap: int | None,
+    *,
+    speculates: bool,
 ) -> list[Figure]:
-    """One figure for each quantity that the run has values of, in the order of the page."""
+    """One figure a quantity, in the order of the page; the acceptance where a run speculates.
+
+    What has no values yet is drawn empty, so that nothing moves when the first one comes.
+    """
     inside = marks.filter(pl.col("ts").is_between(*span))
     made = []
     for look in _LOOKS:
         rows = segments(curves, look.column)
-        if rows.is_empty():
+        if rows.is_empty() and look.column == "accept_len" and not speculates:
             continue
         limit = cap if look.column == "running_reqs" else None
         spec = fill(look, rows, inside, span, slot, limit)
@@ -59,6 +64,8 @@ def figures(
 
 def alt_text(look: Look, rows: pl.DataFrame, cap: int | None = None) -> str:
     """One sentence with the numbers of a chart."""
+    if rows.is_empty():
+        return f"{look.title}: no values yet."
     values = rows[look.column].to_list()
     show: Callable[[float | None], str] = words.percent if look.percent else words.number
     unit = "" if look.percent else f" {look.unit}"
