@@ -69,15 +69,21 @@ class Server:
             self.written += count
 
 
-def kill_often(command: Sequence[str], folder: Path, kills: int, seed: int) -> Outcome:
-    """Start the command again and again, each time killed after a random moment."""
+def kill_often(
+    command: Sequence[str], folder: Path, kills: int, seed: int, longest_s: float = 0.5
+) -> Outcome:
+    """Start the command again and again, each time killed after a random moment.
+
+    `{log}` and `{store}` in the command stand for the paths.
+    """
     rng = random.Random(seed)
     log, store = folder / "server.log", folder / "s.duckdb"
     server = Server(log, rng)
     middle, before = 0, 0
     try:
         for _ in range(kills):
-            _live_and_die([*command, str(log), str(store)], rng.uniform(0.0, 0.6))
+            filled = [part.format(log=log, store=store) for part in command]
+            _live_and_die(filled, rng.uniform(0.0, longest_s))
             stored = _stored(store)
             middle += before < stored < server.written
             before = stored
@@ -127,10 +133,7 @@ def _count(log: Path, path: Path, seed: int, kills: int, written: int, middle: i
     )  # fmt: skip
 
 
-FOLLOW = [
-    sys.executable,
-    "-c",
-    """
+_FOLLOW = """
 import signal, sys
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
@@ -138,5 +141,6 @@ supervisor = Supervisor(Store.open(sys.argv[2]), [SourceSpec(sys.argv[1])])
 supervisor.start()
 print("following", flush=True)
 signal.pause()
-""",
-]
+"""
+FOLLOW = [sys.executable, "-c", _FOLLOW, "{log}", "{store}"]
+UP = [sys.executable, "-m", "servescope", "up", "{log}", "--store", "{store}", "--port", "0"]

@@ -1,22 +1,29 @@
-"""A follower killed with SIGKILL at random moments stores every line exactly once."""
+"""A process killed with SIGKILL at random moments stores every line exactly once."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.kill import FOLLOW, kill_often
+from tests.kill import FOLLOW, UP, kill_often
 
 
 @pytest.mark.timeout(300)
-def test_killed_follower_stores_each_line_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "kills", "longest_s", "at_work"),
+    [(FOLLOW, 47, 0.5, 10), (UP, 3, 6.0, 1)],
+    ids=["follower", "up"],
+)
+def test_each_line_is_stored_once(
+    tmp_path: Path, command: Sequence[str], kills: int, longest_s: float, at_work: int
+) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
-    outcome = kill_often(FOLLOW, tmp_path, kills=47, seed=seed)
+    outcome = kill_often(command, tmp_path, kills, seed, longest_s)
     print(outcome)
-    assert outcome.written > 0
     assert outcome.exact, outcome
     # Else no kill came while it was at work, and the test would show nothing.
-    assert outcome.resumed_in_the_middle >= 10, outcome
+    assert outcome.resumed_in_the_middle >= at_work, outcome
