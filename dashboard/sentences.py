@@ -173,11 +173,12 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
     """The five tiles. Idle is said, never shown as a rate."""
     still = "ended" if card["end_state"] in _ENDED else "idle" if idle else None
     scope = "at the last line" if still else "sum over ranks"
+    last = _of(now, "gen_tok_s") if still else None
     return [
         Tile(
             "Generation, tok/s",
             still or words.number(_of(now, "gen_tok_s")),
-            "sum over ranks",
+            f"last {words.number(last)}" if last else "sum over ranks",
             "Tokens generated a second, as the latest line of each rank prints it, summed over "
             "data-parallel ranks; idle ranks add nothing.",
         ),

@@ -4,10 +4,12 @@ WITH counted AS (
     SELECT s.kind, coalesce(s.dp_rank, s.engine_index, 0) AS rank,
         row_number() OVER (ORDER BY s.ts, s.byte_offset) AS nth,
         epoch(s.ts) - epoch($start::TIMESTAMP) AS b,
-        -- A window after idleness averages over the idle time: it stands for its moment only.
-        CASE WHEN s."window" IS DISTINCT FROM 'after_idle' AND s.interval_s > 0
+        -- A window after idleness averages over the idle time, one of the start-up over the
+        -- loading: it stands for its moment only.
+        CASE WHEN coalesce(s."window", '') NOT IN ('after_idle', 'startup') AND s.interval_s > 0
             THEN s.interval_s END AS seconds,
-        CASE WHEN s."window" IS DISTINCT FROM 'after_idle' THEN s.gen_tok_s END AS gen_tok_s,
+        CASE WHEN coalesce(s."window", '') NOT IN ('after_idle', 'startup')
+            THEN s.gen_tok_s END AS gen_tok_s,
         coalesce(s.prompt_tok_s * s.interval_s,
             CASE WHEN s.kind = 'prefill' THEN s.new_tokens END) AS prompt_tokens,
         s.running_reqs, s.queued_reqs, s.kv_usage, s.accept_len,

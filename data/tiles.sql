@@ -3,6 +3,7 @@ WITH newest AS (
     SELECT last_ts FROM run_summary WHERE run_id = $run_id
 ), recent AS (
     SELECT s.*, coalesce(s.dp_rank, s.engine_index, 0) AS rank,
+        coalesce(s."window", '') IN ('after_idle', 'startup') AS waited,
         row_number() OVER (ORDER BY s.ts, s.byte_offset) AS nth
     FROM samples_timed s
     JOIN run_ranks r
@@ -16,10 +17,12 @@ SELECT rank,
     max(ts) AS last_ts,
     -- Idle: three of its median windows without a line (whole-second stamps: at least 3 s).
     3 * greatest(1, coalesce(median(interval_s) FILTER (
-        WHERE "window" IS DISTINCT FROM 'after_idle' AND gen_tok_s IS NOT NULL), 10))
+        WHERE NOT waited AND gen_tok_s IS NOT NULL), 10))
         AS idle_after_s,
     epoch((SELECT last_ts FROM newest)) - epoch(max(ts)) > idle_after_s AS idle,
-    arg_max(gen_tok_s, nth) FILTER (WHERE "window" IS DISTINCT FROM 'after_idle') AS gen_tok_s,
+    -- A rate that averages over idleness or loading is no rate of now.
+    arg_max_null(CASE WHEN waited THEN NULL ELSE gen_tok_s END, nth)
+        FILTER (WHERE gen_tok_s IS NOT NULL) AS gen_tok_s,
     coalesce(arg_max(running_reqs, nth) FILTER (WHERE kind <> 'prefill'),
         arg_max(running_reqs, nth)) AS running_reqs,
     arg_max(queued_reqs, nth) AS queued_reqs,

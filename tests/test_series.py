@@ -45,8 +45,11 @@ def test_gap_stays_a_gap_and_starts_a_new_segment(store: Store) -> None:
     assert segments[0] == segments[1] == segments[2] != segments[3] == segments[4]
 
 
-def test_window_after_idleness_adds_no_throughput_but_keeps_the_queue(store: Store) -> None:
-    idle = decode(60, interval_s=58.0, window="after_idle", queued_reqs=3, gen_tok_s=1.0)
+@pytest.mark.parametrize("window", ["after_idle", "startup"])
+def test_window_after_waiting_adds_no_throughput_but_keeps_the_queue(
+    store: Store, window: str
+) -> None:
+    idle = decode(60, interval_s=58.0, window=window, queued_reqs=3, gen_tok_s=1.0)
     store.append(samples([decode(1), decode(2), idle, decode(61)]), None)
     got = curve(store, 0, 61)
     assert got["ts"].to_list() == [at(t) for t in (0, 1, 59, 60)]
@@ -125,6 +128,20 @@ def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> 
         kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0,
         ranks_seen=2, ranks_idle=1, ranks_expected=4,
     )  # fmt: skip
+
+
+def test_tiles_show_no_rate_that_averages_over_waiting(store: Store) -> None:
+    waited = decode(60, interval_s=58.0, window="after_idle", gen_tok_s=1.0)
+    store.append(samples([decode(1), decode(2), waited]), None)
+    store.append(facts({"seq": 1, "run_id": "r1"}), None)
+    with store.cursor() as con:
+        tiles = queries.live_tiles(con, "r1")
+        assert tiles is not None
+        assert tiles.gen_tok_s is None
+        store.append(samples([decode(61, gen_tok_s=250.0)]), None)
+        tiles = queries.live_tiles(con, "r1")
+    assert tiles is not None
+    assert tiles.gen_tok_s == 250.0
 
 
 def test_tiles_weigh_acceptance_by_the_steps_of_each_rank(store: Store) -> None:

@@ -119,7 +119,8 @@ def test_tiles_say_the_strict_rate_and_never_a_rate_when_idle() -> None:
     shown = sentences.tiles(card(spec_algorithm="EAGLE3"), tiles(), idle=False)
     assert [tile.value for tile in shown] == ["412", "8 of 48", "0", "1.65", "50 %"]
     assert shown[3].detail == "strict rate 22 %"
-    assert sentences.tiles(card(), tiles(), idle=True)[0].value == "idle"
+    idle = sentences.tiles(card(), tiles(), idle=True)[0]
+    assert (idle.value, idle.detail) == ("idle", "last 412")
     assert [tile.value for tile in sentences.tiles(card(), None, idle=False)] == ["–"] * 5
 
 
