@@ -39,25 +39,29 @@ FROM new_samples
 GROUP BY run_id, dp_rank, engine_index, tp_rank, pp_rank
 """
 
-# A window that became known after its sample was stored adds its tokens now. The bounds let
-# DuckDB skip every row group that cannot hold the samples.
+# A window that was corrected after its sample was stored adds the difference in tokens and
+# seconds. The bounds let DuckDB skip every row group that cannot hold the samples.
 LATE_INTERVALS = f"""
 INSERT INTO run_summary_parts BY NAME
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
-    sum(CASE WHEN kind = 'stats' THEN prompt_tok_s * i.interval_s END) AS prompt_tokens,
-    {_WINDOW_SUMS.format(s="i.interval_s")}
-FROM new_intervals i
-JOIN samples s USING (file_id, byte_offset)
-WHERE s.interval_s IS NULL
-    AND s.byte_offset >= (SELECT min(byte_offset) FROM new_intervals)
-    AND s.byte_offset <= (SELECT max(byte_offset) FROM new_intervals)
+    sum(CASE WHEN kind = 'stats' THEN prompt_tok_s * d END) AS prompt_tokens,
+    {_WINDOW_SUMS.format(s="d")}
+FROM (
+    SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d
+    FROM new_intervals i
+    JOIN samples s USING (file_id, byte_offset)
+    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM new_intervals)
+        AND s.byte_offset <= (SELECT max(byte_offset) FROM new_intervals)
+) s
 GROUP BY s.run_id, dp_rank, engine_index, tp_rank, pp_rank
 """
 
 EVENTS = """
 INSERT INTO run_summary_parts BY NAME
 SELECT run_id,
-    coalesce(sum(coalesce(count, 1)) FILTER (WHERE severity = 'fault'), 0) AS n_faults,
+    -- An incident is named after the place of its first event, which alone counts.
+    count(*) FILTER (WHERE severity = 'fault'
+        AND incident_id = run_id || '-' || printf('%x', byte_offset)) AS n_faults,
     coalesce(sum(coalesce(count, 1)) FILTER (WHERE kind = 'retraction'), 0) AS n_retractions
 FROM new_events
 WHERE run_id IS NOT NULL AND (severity = 'fault' OR kind = 'retraction')

@@ -1,9 +1,9 @@
 -- The views of the store, made anew at every opening.
 
--- Samples with the windows that became known later laid over them.
+-- Samples with the windows that were corrected later laid over them.
 CREATE OR REPLACE VIEW samples_timed AS
 SELECT s.* REPLACE (
-    coalesce(s.interval_s, i.interval_s) AS interval_s,
+    coalesce(i.interval_s, s.interval_s) AS interval_s,
     coalesce(s.interval_from, CASE WHEN i.interval_s IS NOT NULL THEN 'stamps' END)
         AS interval_from
 )

@@ -159,7 +159,8 @@ class Pipeline:
         if run is None:
             return batch
         if run.ended is None:
-            run.end("lost", self.offset, _time(run.last_ts))
+            run.end("lost", self.offset, None)
+        run.settle()
         row = run.row(self.source.source_id, self.source.label)
         facts = records.frame([row] if row else [], records.RUN_FACTS)
         return replace(
@@ -181,7 +182,9 @@ class Pipeline:
         starts, events = self._walk(marks, mark_ts, self._serving(text, printed), printed)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
-        late += [entry for run in self._book.closed for entry in self._close(run)]
+        for run in self._book.closed:
+            run.settle()
+            late += self._close(run)
         self._book.closed.clear()
         rows = [run.row(self.source.source_id, self.source.label) for _, run in starts]
         return Batch(
@@ -254,18 +257,23 @@ class Pipeline:
     ) -> tuple[list[tuple[int, Run]], list[dict[str, Any]]]:
         """Runs of the block with where they start in it, and its events."""
         events: list[dict[str, Any]] = []
-        first = min([int(serving[0])] if len(serving) else [], default=None)
-        if self._book.current is None and first is not None and (not marks or first < marks[0].off):
-            self._book.open(first)
-        starts = [(-1, self._book.current)] if self._book.current else []
+        book = self._book
+        starts = [(-1, book.current)] if book.current else []
 
         def served(start: int, end: int) -> bool:
             return bool(np.searchsorted(serving, start) < np.searchsorted(serving, end))
 
+        def begin(before: int) -> None:
+            """A file that starts in the middle of a run: its first serving line opens it."""
+            if book.current is None and len(serving) and serving[0] < before:
+                starts.append((int(serving[0]), book.open(int(serving[0]))))
+
         for mark, ts in zip(marks, times, strict=True):
-            if mark.kind == "traceback" and self._book.current is None:
+            begin(mark.off)
+            if mark.kind == "traceback" and book.current is None:
                 continue
-            run = self._book.take(mark, served)
+            run = book.take(mark, served)
+            run.engine = run.engine or _engine_of(printed, run.start_off, mark.off)
             if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:
                 continue  # uvicorn says the same under either engine
             if not starts or starts[-1][1] is not run:
@@ -273,6 +281,7 @@ class Pipeline:
             self._revive(run, printed, mark.off)
             run.served |= served(run.start_off, mark.off)
             events.append(self._event(mark, ts, run))
+        begin(self.offset + 1)
         for start, run in starts:
             run.served |= served(max(start, run.start_off), self.offset)
         return starts, events
@@ -287,8 +296,6 @@ class Pipeline:
     def _event(self, mark: Mark, ts: datetime | None, run: Run) -> dict[str, Any]:
         kind, severity, title = judge(mark, run)
         run.learn(mark, ts)
-        if ts is not None:
-            run.last_ts = ts.isoformat()
         if severity == "fault":
             run.incident = run.incident or f"{run.run_id}-{mark.off:x}"
             run.end("crashed", mark.off, ts)
@@ -393,10 +400,9 @@ class Pipeline:
             if own.height:
                 run.engine = run.engine or own["engine"][0]
                 self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
-                ts = own["ts"].drop_nulls()
-                if ts.len():
-                    run.facts.setdefault("started_at", ts[0])
-                    run.last_ts = max(ts[-1].isoformat(), run.last_ts or "")
+                stamped = own.filter(pl.col("ts").is_not_null()).select("byte_offset", "ts")
+                for off, ts in [*stamped.head(1).rows(), *stamped.tail(1).rows()]:
+                    run.saw(off, ts)
 
     def _late_frame(self, late: Late) -> pl.DataFrame:
         rows = [
@@ -421,5 +427,7 @@ class Pipeline:
         return records.frame(rows, records.INGEST_LOG)
 
 
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+def _engine_of(printed: pl.DataFrame, start: int, end: int) -> str | None:
+    """The engine that printed samples between two offsets."""
+    between = printed.filter(pl.col("off").is_between(start, end))
+    return between["engine"][0] if between.height else None

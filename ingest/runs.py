@@ -52,6 +52,8 @@ class Run:
     steps: int = DEFAULT_STEPS
     decode_only: bool = False
     rate_def: tuple[str, int] | None = None  # the printed rate's formula and which line told it
+    first_off: int | None = None  # of the line that gave started_at
+    last_off: int = -1
     last_ts: str | None = None
     seq: int = 0
     told: str = ""  # the last facts row, to append only what is new
@@ -70,17 +72,30 @@ class Run:
             if name in RUNS and value is not None:
                 self.facts[name] = int(value) if RUNS[name].is_integer() else value
         self.engine = mark.engine or self.engine
-        if ts is not None:
-            self.facts.setdefault("started_at", ts)
+        self.saw(mark.off, ts)
         if mark.kind == "ready" and self.ready_off is None:
             self.ready_off = mark.off
             self.facts["ready_at"] = ts
+
+    def saw(self, off: int, ts: datetime | None) -> None:
+        """Takes over the time of one of its lines; lines come in any order within a block."""
+        if ts is None:
+            return
+        if self.first_off is None or off < self.first_off:
+            self.first_off, self.facts["started_at"] = off, ts
+        if off >= self.last_off:
+            self.last_off, self.last_ts = off, ts.isoformat()
 
     def end(self, state: str, off: int, ts: datetime | None) -> None:
         """Ends the run once; what follows the first end is its consequence."""
         if self.ended is None:
             self.ended, self.end_off = state, off
             self.facts["ended_at"] = ts
+
+    def settle(self) -> None:
+        """Gives a run that nothing ended the time of its last line."""
+        if self.ended == "lost" and self.last_ts:
+            self.facts["ended_at"] = datetime.fromisoformat(self.last_ts)
 
     def goes_on(self) -> None:
         """Samples after a fault: it was not fatal."""
@@ -141,8 +156,7 @@ class RunBook:
         """Opens a run at `off`; the one before is over, `lost` where nothing ended it."""
         if self.current is not None:
             if self.current.ended is None:
-                last = self.current.last_ts
-                self.current.end("lost", off, datetime.fromisoformat(last) if last else None)
+                self.current.end("lost", off, None)
             self.closed.append(self.current)
         self.current = Run(run_id(self.file_id, off), off)
         return self.current

@@ -82,7 +82,10 @@ def value_pattern(value: str, group: str) -> str:
         return rf"(?P<{group}>[A-Za-z]+)"
     number = NUMBER.match(value)
     if number and not any(c.isdigit() for c in value[number.end() :]):
-        return rf"(?P<{group}>-?[0-9]+(?:\.[0-9]+)?){re.escape(value[number.end() :])}"
+        # Both engines print a field with a fixed number of decimals: fewer are a torn number.
+        _, point, decimals = number[0].partition(".")
+        fraction = rf"\.[0-9]{{{len(decimals)}}}" if point else ""
+        return rf"(?P<{group}>-?[0-9]+{fraction}){re.escape(value[number.end() :])}"
     return rf"(?P<{group}>[^,\"\r]*)"
 
 

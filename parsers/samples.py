@@ -78,7 +78,8 @@ class Kind:
     start: re.Pattern[str]
     columns: Callable[[Sequence[str]], dict[str, pl.Expr]]
     adapt: Callable[[re.Match[str], list[Field]], list[Field]] = lambda _, fields: fields
-    needs: tuple[str, ...] = ()  # a record without any of these names is torn
+    needs: tuple[str, ...] = ()  # a line with none of these names is no record
+    whole: Callable[[Sequence[Field]], bool] = lambda _: True  # whether the last value is whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,8 @@ _RANKS = r"(?: [A-Z][A-Z_]*[0-9]+)*"
 
 
 def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
-    """The one record of a text, or None where there is none."""
+    """The one record of a text, or None where there is none; a torn last value is left out."""
+    text = text.rstrip("\r")
     for kind in kinds:
         start = kind.start.search(text)
         if start is None:
@@ -210,6 +212,9 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
         if _QUOTING.search(before) and '"message"' not in before:
             return None
         fields = keyvalue.tail(text, start.end())
+        torn = bool(fields) and text[fields[-1].end :] == "" and not kind.whole(fields)
+        if torn:
+            fields = fields[:-1]
         adapted = kind.adapt(start, fields)
         if len({f.key for f in adapted}) != len(adapted):
             return None
@@ -220,7 +225,7 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
             for name, value in match.groupdict().items() if match else ():
                 if name in PRINTED and value is not None:
                     printed[name] = (value, match.start(name), match.end(name))  # type: ignore[union-attr]
-        plain = adapted == fields and _ends_cleanly(text, fields)
+        plain = adapted == fields and not torn and _ends_cleanly(text, fields)
         return _Record(kind, printed, adapted, plain)
     return None
 

@@ -20,7 +20,7 @@ _SECRET_SHAPE = re.compile(
     r"|nvapi-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
     r"|-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)"
 )
-_URL_LOGIN = re.compile(r"(?<=://)[^/\s'\"@]+:[^/\s'\"@]+(?=@)")
+_URL_LOGIN = re.compile(r"(?<![\w.])[\w.+%-]+:[^/\s'\"@:,]+(?=@[\w\[])")
 _ASSIGNED = re.compile(
     r"(?i)((?:--?|\b)[\w-]*(?:api[-_]?key|password|passwd|secret|hf[-_]token|access[-_]token"
     r"|auth[-_]token|credential)[\w-]*['\"]?\s*[=:\s]\s*)(?P<q>['\"]?)(?!None\b|null\b|\*+)"
@@ -77,9 +77,10 @@ def parse_dump(text: str) -> dict[str, Any]:
     if not re.match(r"\w*[({]", body):
         body = f"dump({body})"
     try:
-        return _literal(ast.parse(body, mode="eval").body)  # type: ignore[no-any-return]
+        parsed = _literal(ast.parse(body, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _scan(body)
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _literal(node: ast.expr) -> Any:

@@ -120,6 +120,21 @@ def _adapt_oldest(start: re.Match[str], _: list[Field]) -> list[Field]:
     return _adapt(start, [Field(m[1], m[2], at + m.start(2), at + m.end(2)) for m in pairs])
 
 
+_DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{2}$|nan")
+_WITH_DECIMALS = re.compile(r"throughput|usage$|^accept |time$")
+
+
+def _whole(fields: Sequence[Field]) -> bool:
+    """Whether a line's last value can be whole: every release prints #queue-req near the end,
+    floats with two decimals and flags as True or False."""
+    last = fields[-1]
+    if last.key.endswith(" graph"):
+        return last.value in ("True", "False")
+    if _WITH_DECIMALS.search(last.key) and not _DECIMALS.match(last.value):
+        return False
+    return any(f.key in ("#queue-req", "#remaining_req") for f in fields)
+
+
 KINDS = (
     Kind(
         "sglang",
@@ -131,6 +146,7 @@ KINDS = (
         _decode_columns,
         _adapt,
         needs=("#running-req",),
+        whole=_whole,
     ),
     Kind(
         "sglang",
@@ -142,6 +158,7 @@ KINDS = (
         _prefill_columns,
         _adapt,
         needs=("#new-seq", "#new-token"),
+        whole=_whole,
     ),
     Kind(
         "sglang",

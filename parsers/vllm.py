@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from parsers.keyvalue import Field
 from parsers.records import BIG, INT, REAL
 from parsers.samples import Kind
 
@@ -72,6 +73,18 @@ def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     return columns
 
 
+_UNIT = re.compile(
+    r".* (?:tokens/s|reqs|tokens)$|.*%\.?$|[0-9.]+\.$|[0-9]+\.[0-9]{2}$|(?:[0-9]\.[0-9]{3}(?:, |$))+$"
+)
+_KNOWN = re.compile(r"throughput$|^(?:Running|Waiting|Swapped|Pending)$|usage$|rate$|ccepted|raft")
+
+
+def _whole(fields: Sequence[Field]) -> bool:
+    """Whether a line's last value can be whole: with its unit, or a fraction with its decimals."""
+    last = fields[-1]
+    return bool(_UNIT.match(last.value)) or not _KNOWN.search(last.key)
+
+
 KINDS = (
     Kind(
         "vllm",
@@ -82,6 +95,7 @@ KINDS = (
         ),
         _stats_columns,
         needs=("Running",),
+        whole=_whole,
     ),
     Kind(
         "vllm",
@@ -89,6 +103,7 @@ KINDS = (
         re.compile(r"(?:SpecDecoding|Speculative) metrics: (?=[A-Z])"),
         _spec_columns,
         needs=("Accepted", "Number of accepted tokens"),
+        whole=_whole,
     ),
 )
 GATES = (

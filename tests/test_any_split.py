@@ -1,0 +1,141 @@
+"""However a file is cut into blocks, and whatever bytes it holds, the records are the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.pipeline import Batch
+from tests.logs import decode, prefill, read, sglang_boot, stats, text, timed
+
+SAMPLES = sorted(Path("data/samples").glob("*/server.log"))
+LINES = st.sampled_from(
+    [
+        *sglang_boot("10:00:00"),
+        decode("10:00:01"),
+        decode("10:00:01", 3, 90, accept=1.7),
+        decode("10:00:02", 3, 90, ranks=" DP1 TP1"),
+        decode("10:00:40", 2, 80),
+        prefill("10:00:01"),
+        prefill("10:00:39", 2, 0),
+        stats("05-04 10:00:05", 50, 2),
+        stats("05-04 10:00:15", 0.0, 0, engine=1),
+        '[2026-05-04 10:00:03] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK',
+        "Traceback (most recent call last):",
+        '  File "/opt/a.py", line 1, in f',
+        "RuntimeError: broken",
+        "[2026-05-04 10:00:50] Scheduler hit an exception: Traceback (most recent call last):",
+        "[2026-05-04 10:00:55] INFO:     Shutting down",
+        "INFO:     Application startup complete.",
+        "",
+        "a line of no meaning",
+        decode("10:00:41") + decode("10:00:42", 5, 70),
+        "  2% 1/64 [00:04<04:51,  4.62s/it]" + prefill("10:00:43"),
+    ]
+)
+
+
+def _assert_same(one: Batch, other: Batch) -> None:
+    assert timed(one).equals(timed(other))
+    assert one.events.equals(other.events)
+    newest = [
+        b.run_facts.sort("seq").group_by("run_id", maintain_order=True).last().drop("seq")
+        for b in (one, other)
+    ]
+    assert newest[0].equals(newest[1])
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("step", [1, 7])
+def test_real_logs_in_small_blocks(path: Path, step: int) -> None:
+    data = path.read_bytes()
+    _assert_same(read(data), read(data, cuts=range(0, data.count(b"\n"), step)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=30), st.sets(st.integers(1, 29), max_size=6))
+def test_any_lines_in_any_blocks(lines: list[str], cuts: set[int]) -> None:
+    data = text(lines)
+    _assert_same(read(data), read(data, cuts=sorted(cuts)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(st.binary(max_size=200), LINES.map(str.encode)), max_size=12))
+def test_no_bytes_raise(pieces: list[bytes]) -> None:
+    batch = read(b"\n".join(pieces))
+    assert batch.samples["byte_offset"].is_sorted()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 400))
+def test_a_torn_line_never_gives_a_wrong_number(cut: int) -> None:
+    """Whatever is left of a line: each field it still gives is the one that was printed."""
+    whole = decode("10:00:01", 12, 1374.02, accept=2.5)
+    full = read(text([whole])).samples.row(0, named=True)
+    torn = read(whole[: min(cut, len(whole))].encode() + b"\n")
+    for row in torn.samples.iter_rows(named=True):
+        for name in ("running_reqs", "kv_tokens", "kv_usage", "accept_len", "gen_tok_s"):
+            assert row[name] in (full[name], None), name
+
+
+def test_offsets_are_those_of_the_bytes() -> None:
+    lines = ["é\N{SNOWMAN} not ascii", decode("10:00:01"), "\x00\x00", decode("10:00:02") + "\r"]
+    data = text(lines)
+    rows = read(data).samples
+    assert rows["byte_offset"].to_list() == [
+        data.index(b"[2026-05-04 10:00:01"), data.index(b"[2026-05-04 10:00:02"),
+    ]  # fmt: skip
+    assert rows["line_no"].to_list() == [2, 4]
+
+
+def test_bytes_that_are_no_utf8_move_no_offset() -> None:
+    data = b"\xff\xfe broken\n" + text([decode("10:00:01")])
+    assert read(data).samples["byte_offset"].to_list() == [data.index(b"[")]
+
+
+def test_two_records_in_one_line_are_two() -> None:
+    glued = decode("10:00:41") + decode("10:00:42", 5, 70)
+    rows = read(text([glued])).samples
+    assert rows["running_reqs"].to_list() == [1, 5]
+    assert rows["byte_offset"].to_list() == [0, len(decode("10:00:41"))]
+    assert rows["line_no"].to_list() == [1, 1]
+
+
+def test_a_line_that_cannot_be_read_is_told() -> None:
+    log = read(text(["[2026-05-04 10:00:01] Decode batch, #token: x"])).ingest_log
+    assert log.select("kind", "shape").rows() == [
+        ("damaged", "[0-0-0 0:0:0] Decode batch, #token: x")
+    ]
+
+
+def test_a_field_that_is_new_to_us_is_kept_under_its_name() -> None:
+    line = decode("10:00:01").replace(
+        "#queue-req: 0", "warp factor: 9.5, #queue-req: 0, mode: fast"
+    )
+    row = read(text([line])).samples.row(0, named=True)
+    assert row["extra"] == '{"warp factor": 9.5, "mode": "fast"}'
+    assert row["queued_reqs"] == 0
+
+
+def test_the_order_of_fields_does_not_matter() -> None:
+    head, _, tail = decode("10:00:01", 7, 55.5).partition("Decode batch, ")
+    turned = head + "Decode batch, " + ", ".join(reversed(tail.split(", ")))
+    one, other = (
+        read(text([line])).samples.drop("extra")
+        for line in (head + "Decode batch, " + tail, turned)
+    )
+    assert one.equals(other)
+
+
+def test_reading_alone_and_by_pattern_agree() -> None:
+    """Every line once in bulk, where patterns are learnt, and once glued behind a progress bar,
+    where each is read by itself."""
+    lines = [decode(f"10:00:{s:02}", s, 10.5 * s, accept=1 + s / 10) for s in range(1, 30)]
+    bulk = read(text(lines)).samples
+    alone = read(text("99%| 1/2 [00:04<04:51,  4.62it/s]" + line for line in lines)).samples
+    same = pl.exclude("byte_offset")
+    assert bulk.select(same).equals(alone.select(same))
