@@ -22,9 +22,16 @@ class Checkpoint:
     tail_hash: str
     state: str
     finished: bool = False
+    new_texts: tuple[tuple[str, str], ...] = ()  # hash and text; in a table of their own
 
 
-_COLUMNS = ", ".join(field.name for field in fields(Checkpoint))
+COLUMNS = tuple(field.name for field in fields(Checkpoint) if field.name != "new_texts")
+_COLUMNS = ", ".join(COLUMNS)
+
+
+def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The long texts that states refer to, by hash."""
+    return dict(con.execute("SELECT hash, text FROM checkpoint_texts").fetchall())
 
 
 def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | None:

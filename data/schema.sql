@@ -139,9 +139,15 @@ CREATE TABLE checkpoints (
     fingerprint VARCHAR,          -- SHA-256 of the first fingerprint_len bytes
     fingerprint_len INTEGER,      -- bytes
     tail_hash VARCHAR,            -- SHA-256 of up to 256 bytes before byte_offset
-    state VARCHAR,                -- JSON of the parser
+    state VARCHAR,                -- JSON of the parser; long texts by hash
     finished BOOLEAN,             -- the file was read as complete
     "at" TIMESTAMP                -- UTC
+);
+
+-- Long texts that the states of checkpoints refer to by hash.
+CREATE TABLE checkpoint_texts (
+    hash VARCHAR,
+    text VARCHAR
 );
 
 CREATE TABLE sources (

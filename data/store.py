@@ -10,7 +10,6 @@ import contextlib
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -19,7 +18,7 @@ import duckdb
 import polars as pl
 
 from data import summary
-from data.checkpoints import Checkpoint
+from data.checkpoints import COLUMNS, Checkpoint
 from data.errors import StoreError
 from data.lock import StoreLock
 from data.migrate import migrate
@@ -167,12 +166,14 @@ class Store:
         return rows
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
-        values = {**asdict(checkpoint), "at": _now()}
-        names = ", ".join(f'"{name}"' for name in values)
-        marks = ", ".join("?" for _ in values)
+        names = ", ".join(COLUMNS)
+        marks = ", ".join("?" for _ in COLUMNS)
+        values = [getattr(checkpoint, name) for name in COLUMNS]
         self._writer.execute(
-            f"INSERT INTO checkpoints ({names}) VALUES ({marks})", list(values.values())
+            f'INSERT INTO checkpoints ({names}, "at") VALUES ({marks}, ?)', [*values, _now()]
         )
+        for text in checkpoint.new_texts:
+            self._writer.execute("INSERT INTO checkpoint_texts VALUES (?, ?)", list(text))
 
 
 def _now() -> datetime:

@@ -5,7 +5,7 @@ Inodes are no help: they are reused, and a restored or copied file has another o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -14,6 +14,7 @@ from data import checkpoints
 from data.checkpoints import Checkpoint
 from data.errors import SourceError
 from ingest.sources.file import HEAD_BYTES, LocalFile
+from ingest.state import unpack
 
 
 def holds(file: LocalFile, checkpoint: Checkpoint) -> bool:
@@ -46,13 +47,20 @@ def resume_point(
     path = str(file.path)
     seq = checkpoints.last_seq(con, path)
     previous = checkpoints.last_under_path(con, path)
-    if previous is not None and holds(file, previous):
-        return ResumePoint(previous, seq)
+    if previous is not None:
+        previous = _whole(con, previous)
+        if holds(file, previous):
+            return ResumePoint(previous, seq)
     if file.size() >= HEAD_BYTES:
         for other in checkpoints.with_head(con, file.fingerprint(HEAD_BYTES), HEAD_BYTES):
             if holds(file, other) and (adopt_copies or not _in_place(other, file)):
-                return ResumePoint(other, max(seq, other.seq), previous)
+                return ResumePoint(_whole(con, other), max(seq, other.seq), previous)
     return ResumePoint(None, seq, previous)
+
+
+def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with the long texts back in its state."""
+    return replace(checkpoint, state=unpack(checkpoint.state, checkpoints.texts(con)))
 
 
 def rotated_file(previous: Checkpoint) -> LocalFile | None:

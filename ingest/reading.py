@@ -16,6 +16,7 @@ from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.sources.file import HEAD_BYTES, LocalFile
+from ingest.state import pack
 from parsers import records
 
 
@@ -41,13 +42,14 @@ class Reading:
     ) -> None:
         self.file = file
         self.file_id = last.file_id if last else secrets.token_hex(8)
-        self.seq = last.seq if last else seq
+        self.seq = max(seq, last.seq) if last else seq
         self._source = source
         self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
         self._head_len = last.fingerprint_len if last else 0
         self._head = last.fingerprint if last else file.fingerprint(0)
         self._tail = last.tail_hash if last else file.tail_hash(0)
+        self._known_texts: set[str] = set()
         self._notes: list[dict[str, object]] = []
 
     @property
@@ -111,11 +113,14 @@ class Reading:
             batch = replace(batch, ingest_log=pl.concat([batch.ingest_log, notes]))
             self._notes = []
         self.seq += 1
+        state, texts = pack(self._pipeline.state)
+        new = tuple((name, text) for name, text in texts.items() if name not in self._known_texts)
+        self._known_texts |= texts.keys()
         checkpoint = Checkpoint(
             source_id=self._source.source_id, file_id=self.file_id, path=str(self.file.path),
             seq=self.seq, byte_offset=self.offset, line_no=self._pipeline.line_no,
             fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
-            state=self._pipeline.state, finished=finished,
+            state=state, finished=finished, new_texts=new,
         )  # fmt: skip
         return Append(batch, checkpoint, block.data, block.size)
 
