@@ -113,15 +113,6 @@ def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
     return str(rows["run_id"][0]) if rows.height else None
 
 
-def run_span(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[datetime, datetime] | None:
-    """First and last stamp of a run's samples; None while it has none."""
-    rows = con.sql(
-        "SELECT first_ts, last_ts FROM run_summary WHERE run_id = $run_id AND first_ts IS NOT NULL",
-        params={"run_id": run_id},
-    ).pl()
-    return (rows["first_ts"][0], rows["last_ts"][0]) if rows.height else None
-
-
 def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
     """The latest values of a run over its ranks; None while it has no samples."""
     ranks = con.sql(_TILES, params={"run_id": run_id}).pl().to_dicts()

@@ -9,7 +9,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard import context, live_state
+from dashboard import context, picture
 from dashboard.app import FRAME
 from data import queries
 from data.store import Store
@@ -104,7 +104,7 @@ def test_every_run_and_window_can_be_shown(small: Store) -> None:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     assert len(run_ids) == 5
     for run_id in run_ids:
-        for window in live_state.WINDOWS:
+        for window in picture.WINDOWS:
             test.session_state["choice"] = run_id
             test.session_state["window"] = window
             test.run()

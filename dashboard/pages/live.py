@@ -8,9 +8,9 @@ import streamlit as st
 
 from dashboard import live_state, sentences, words
 from dashboard.charts.live import Figure
-from dashboard.context import Context, current
+from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
-from dashboard.live_state import WINDOWS, Picture
+from dashboard.picture import WINDOWS, Picture, picture
 
 TAIL_LINES: Final = 200
 
@@ -31,7 +31,7 @@ def _body() -> None:
         _nothing_yet(context)
         return
     run_id, window = _choose(context, choices)
-    shown = live_state.picture(context, run_id, window)
+    shown = picture(context, run_id, window)
     status = live_state.status_of(context, shown.card)
     age_s = live_state.age_s(status)
     quiet_s = 0.0
@@ -50,7 +50,8 @@ def _body() -> None:
     _tiles(shown, idle=shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s))
     for figure in shown.figures:
         _figure(figure)
-    _tail(context, shown)
+    if status is not None:
+        _tail(context, status)
 
 
 def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
@@ -114,8 +115,8 @@ def _figure(figure: Figure) -> None:
         table.dataframe(figure.table, hide_index=True, height=240, alt=figure.alt)
 
 
-def _tail(context: Context, shown: Picture) -> None:
-    lines = context.supervisor.tail(shown.card["source_id"], TAIL_LINES)
+def _tail(context: Context, status: SourceStatus) -> None:
+    lines = context.supervisor.tail(status.source_id, TAIL_LINES)
     st.markdown("**Last lines of the log**")
     if lines:
         # As text in any case: a log holds what strangers have sent to the server.

@@ -1,0 +1,123 @@
+"""A run as the store has it now: card, tiles, figures.
+
+Built once for each change of the run and shared by all visitors; between two appends a page
+only counts the seconds. A long span is drawn less often than its run changes: one more sample
+in a bucket of minutes is not seen, and the query over a week of samples takes a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import Any, Final
+
+import duckdb
+import streamlit as st
+
+from dashboard import theme
+from dashboard.charts.live import Figure, figures
+from dashboard.charts.marks import marks
+from dashboard.context import Context
+from data import queries
+
+WINDOWS: Final[dict[str, float | None]] = {
+    "5 min": 300.0,
+    "15 min": 900.0,
+    "1 h": 3600.0,
+    "whole run": None,
+}
+_SHORTEST_S: Final = 10.0  # of the time axis
+# Stamps are whole seconds: a shorter bucket would show their rounding as throughput.
+_BUCKET_S: Final = 2.0
+_POINTS: Final = 300
+_LONGEST_WAIT_S: Final = 10.0  # for a redraw
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything of a run that changes only when something new was stored."""
+
+    card: Mapping[str, Any]
+    tiles: queries.LiveTiles | None
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    changes: int
+    at: float  # monotonic clock
+    wait_s: float
+
+
+_changes: dict[str, tuple[int, int]] = {}  # run_id: revision of the store, changes of the run
+_drawn: dict[tuple[str, str], _Drawn] = {}  # run_id and window: what stands on the pages
+
+
+def picture(context: Context, run_id: str, window: str) -> Picture:
+    """The run now."""
+    store = str(context.store.path)
+    changes = _changes_of(context, run_id)
+    card, tiles = _state(context, store, run_id, changes)
+    span = _span(card, WINDOWS[window])
+    if span is None:
+        return Picture(card, tiles, [])
+    drawn = _drawn.get((run_id, window))
+    if drawn is None or monotonic() - drawn.at >= drawn.wait_s:
+        bucket_s = (span[1] - span[0]).total_seconds() / _POINTS
+        wait_s = min(bucket_s / 4, _LONGEST_WAIT_S)
+        drawn = _drawn[run_id, window] = _Drawn(changes, monotonic(), wait_s)
+    return Picture(card, tiles, _figures(context, store, run_id, window, drawn.changes))
+
+
+def _changes_of(context: Context, run_id: str) -> int:
+    revision = context.store.revision
+    known = _changes.get(run_id)
+    if known is None or known[0] != revision:
+        with context.store.cursor() as con:
+            known = _changes[run_id] = (revision, queries.run_changes(con, run_id))
+    return known[1]
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _state(
+    _context: Context, store: str, run_id: str, changes: int
+) -> tuple[dict[str, Any], queries.LiveTiles | None]:
+    with _context.store.cursor() as con:
+        return _card(con, run_id), queries.live_tiles(con, run_id)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _figures(
+    _context: Context, store: str, run_id: str, window: str, changes: int
+) -> Sequence[Figure]:
+    with _context.store.cursor() as con:
+        card = _card(con, run_id)
+        tiles = queries.live_tiles(con, run_id)
+        span = _span(card, WINDOWS[window])
+        assert span is not None, run_id
+        points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
+        curves = queries.series(con, run_id, *span, points=points)
+        events = marks(queries.events(con, run_id), card)
+    cap = None if tiles is None else tiles.running_cap
+    speculates = card["spec_algorithm"] is not None
+    return figures(curves, events, span, theme.run_slot(run_id), cap, speculates=speculates)
+
+
+def _card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
+    card = queries.run_card(con, run_id)
+    assert card is not None, run_id
+    return card
+
+
+def _span(card: Mapping[str, Any], window_s: float | None) -> tuple[datetime, datetime] | None:
+    """The time to draw; of a run without samples its first seconds."""
+    first, last = card["first_ts"], card["last_ts"]
+    if last is None:
+        start = card["started_at"]
+        return None if start is None else (start, start + timedelta(seconds=_SHORTEST_S))
+    start = min(first, card["started_at"] or first)
+    if window_s is not None:
+        start = max(start, last - timedelta(seconds=window_s))
+    return min(start, last - timedelta(seconds=_SHORTEST_S)), last
