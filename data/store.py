@@ -20,6 +20,7 @@ import polars as pl
 from data import summary
 from data.checkpoints import COLUMNS, Checkpoint
 from data.errors import StoreError
+from data.fold import EVERY_APPENDS, due, fold
 from data.lock import StoreLock
 from data.migrate import migrate
 
@@ -64,6 +65,7 @@ class Store:
         self._file_lock = lock
         self._writer = con.cursor()
         self._turn = threading.Lock()
+        self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
     @classmethod
     def open(cls, path: Path | str) -> Store:
@@ -98,6 +100,9 @@ class Store:
         """Store several batches and checkpoints in one transaction."""
         with self._turn:
             try:
+                if self._appends >= EVERY_APPENDS:
+                    fold(self._writer)
+                    self._appends = 0
                 self._writer.execute("BEGIN TRANSACTION")
                 rows = self._insert(batches)
                 for checkpoint in checkpoints:
@@ -107,6 +112,7 @@ class Store:
                 with contextlib.suppress(duckdb.Error):
                     self._writer.execute("ROLLBACK")
                 raise StoreError(_explain(self.path, error)) from error
+            self._appends += 1
             if rows:
                 self.revision += 1
 
