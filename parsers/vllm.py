@@ -74,7 +74,8 @@ def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
 
 
 _UNIT = re.compile(
-    r".* (?:tokens/s|reqs|tokens)$|.*%\.?$|[0-9.]+\.$|[0-9]+\.[0-9]{2}$|(?:[0-9]\.[0-9]{3}(?:, |$))+$"
+    r".* (?:tokens/s|reqs|tokens)$|.*%\.?$|[0-9.]+\.$|[0-9]+\.[0-9]{2}$"
+    r"|(?:[0-9]\.[0-9]{3}(?:, |$))+$"
 )
 _KNOWN = re.compile(r"throughput$|^(?:Running|Waiting|Swapped|Pending)$|usage$|rate$|ccepted|raft")
 

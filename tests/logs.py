@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import polars as pl
 
@@ -23,8 +24,8 @@ def decode(
     """A decode line of SGLang 0.5.23."""
     spec = f"accept len: {accept:.2f}, accept rate: 0.10, " if accept else ""
     return (
-        f"[2026-05-04 {time}{ranks}] Decode batch, #running-req: {running}, #token: {running * 50}, "
-        f"token usage: 0.01, {spec}cuda graph: True, gen throughput (token/s): {rate:.2f}, "
+        f"[2026-05-04 {time}{ranks}] Decode batch, #running-req: {running}, "
+        f"#token: {running * 50}, token usage: 0.01, {spec}cuda graph: True, gen throughput (token/s): {rate:.2f}, "
         f"#queue-req: {queue}"
     )
 
@@ -73,7 +74,7 @@ def read(data: bytes, cuts: Sequence[int] = (), source: SourceInfo = SOURCE) -> 
     edges = [0, *sorted({c for c in cuts if 0 < c < len(whole)}), len(whole)]
     pipeline = Pipeline(source, "file")
     batches = []
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         pipeline = Pipeline.resume(source, "file", pipeline.state if start else None)
         batches.append(pipeline.feed(b"".join(whole[start:end])))
     batches.append(pipeline.finish())

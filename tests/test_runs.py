@@ -144,12 +144,13 @@ def test_the_card_says_what_the_dump_and_the_pool_line_say() -> None:
 
 
 def test_a_lost_engine_core_ends_a_vllm_run() -> None:
+    head = "(APIServer pid=7) ERROR 05-04 10:00:09 [async_llm.py:906]"
     lines = [
         stats("05-04 10:00:05", 50, 2),
-        "(APIServer pid=7) ERROR 05-04 10:00:09 [async_llm.py:906] AsyncLLM output_handler failed.",
-        "(APIServer pid=7) ERROR 05-04 10:00:09 [async_llm.py:906] Traceback (most recent call last):",
-        '(APIServer pid=7) ERROR 05-04 10:00:09 [async_llm.py:906]   File "/opt/vllm/a.py", line 8',
-        "(APIServer pid=7) ERROR 05-04 10:00:09 [async_llm.py:906] EngineDeadError: see above",
+        f"{head} AsyncLLM output_handler failed.",
+        f"{head} Traceback (most recent call last):",
+        f'{head}   File "/opt/vllm/a.py", line 8',
+        f"{head} EngineDeadError: see above",
         "INFO:     Shutting down",
     ]
     batch = read(text(lines))
