@@ -25,8 +25,8 @@ def decode(
     spec = f"accept len: {accept:.2f}, accept rate: 0.10, " if accept else ""
     return (
         f"[2026-05-04 {time}{ranks}] Decode batch, #running-req: {running}, "
-        f"#token: {running * 50}, token usage: 0.01, {spec}cuda graph: True, gen throughput (token/s): {rate:.2f}, "
-        f"#queue-req: {queue}"
+        f"#token: {running * 50}, token usage: 0.01, {spec}cuda graph: True, "
+        f"gen throughput (token/s): {rate:.2f}, #queue-req: {queue}"
     )
 
 
