@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 
 import duckdb
 
+from data.literal import literal
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -37,14 +39,14 @@ def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
 def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | None:
     """The latest checkpoint of the generation that was read last under this path."""
     row = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints WHERE path = ? ORDER BY seq DESC LIMIT 1", [path]
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE path = {literal(path)} ORDER BY seq DESC LIMIT 1"
     ).fetchone()
     if row is None:
         return None
     last = Checkpoint(*row)
     # The file may have moved on under another name since.
     latest = con.execute(
-        "SELECT path FROM checkpoints_latest WHERE file_id = ?", [last.file_id]
+        f"SELECT path FROM checkpoints_latest WHERE file_id = {literal(last.file_id)}"
     ).fetchone()
     return last if latest == (path,) else None
 
@@ -52,14 +54,13 @@ def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | N
 def with_head(con: duckdb.DuckDBPyConnection, fingerprint: str, length: int) -> list[Checkpoint]:
     """The latest checkpoints of all files that begin with these bytes."""
     rows = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint = ? AND fingerprint_len = ? "
-        "ORDER BY byte_offset DESC",
-        [fingerprint, length],
+        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint = {literal(fingerprint)} "
+        f"AND fingerprint_len = {length} ORDER BY byte_offset DESC"
     ).fetchall()
     return [Checkpoint(*row) for row in rows]
 
 
 def last_seq(con: duckdb.DuckDBPyConnection, path: str) -> int:
     """The highest seq under this path, 0 if it was never read."""
-    row = con.execute("SELECT max(seq) FROM checkpoints WHERE path = ?", [path]).fetchone()
+    row = con.execute(f"SELECT max(seq) FROM checkpoints WHERE path = {literal(path)}").fetchone()
     return int(row[0]) if row and row[0] is not None else 0

@@ -54,9 +54,8 @@ def _step(con: duckdb.DuckDBPyConnection, script: Path, version: int) -> None:
     con.execute("BEGIN TRANSACTION")
     try:
         con.execute(script.read_text())
-        # Not now(): for that DuckDB would load its calendar, a quarter of a second.
-        now = datetime.now(UTC).replace(tzinfo=None)
-        con.execute("INSERT INTO schema_version VALUES (?, ?)", [version, now])
+        now = datetime.now(UTC).replace(tzinfo=None)  # now() makes DuckDB load its calendar
+        con.execute(f"INSERT INTO schema_version VALUES ({version}, '{now}')")
         con.execute("COMMIT")
     except duckdb.Error:
         con.execute("ROLLBACK")

@@ -21,6 +21,7 @@ from data import summary
 from data.checkpoints import COLUMNS, Checkpoint
 from data.errors import StoreError
 from data.fold import EVERY_APPENDS, due, fold
+from data.literal import literal
 from data.lock import StoreLock
 from data.migrate import migrate
 
@@ -122,15 +123,12 @@ class Store:
         """Write down a source, unless its latest row says the same."""
         with self._turn:
             latest = self._writer.execute(
-                "SELECT kind, location, label, zone FROM sources WHERE source_id = ? "
-                'ORDER BY "at" DESC LIMIT 1',
-                [source_id],
+                f"SELECT kind, location, label, zone FROM sources "
+                f'WHERE source_id = {literal(source_id)} ORDER BY "at" DESC LIMIT 1'
             ).fetchone()
             if latest != (kind, location, label, zone):
-                self._writer.execute(
-                    "INSERT INTO sources VALUES (?, ?, ?, ?, ?, ?)",
-                    [source_id, kind, location, label, zone, _now()],
-                )
+                values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
+                self._writer.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
 
     def close(self) -> None:
         """Close the file and give it up to the next process."""
@@ -172,14 +170,14 @@ class Store:
         return rows
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
-        names = ", ".join(COLUMNS)
-        marks = ", ".join("?" for _ in COLUMNS)
-        values = [getattr(checkpoint, name) for name in COLUMNS]
+        values = ", ".join(literal(getattr(checkpoint, name)) for name in COLUMNS)
         self._writer.execute(
-            f'INSERT INTO checkpoints ({names}, "at") VALUES ({marks}, ?)', [*values, _now()]
+            f"INSERT INTO checkpoints ({', '.join(COLUMNS)}, \"at\") VALUES ({values}, '{_now()}')"
         )
-        for text in checkpoint.new_texts:
-            self._writer.execute("INSERT INTO checkpoint_texts VALUES (?, ?)", list(text))
+        for name, text in checkpoint.new_texts:
+            self._writer.execute(
+                f"INSERT INTO checkpoint_texts VALUES ({literal(name)}, {literal(text)})"
+            )
 
 
 def _now() -> datetime:

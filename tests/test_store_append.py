@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from data import checkpoints
 from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.store import Store
@@ -142,3 +144,21 @@ def test_retractions_are_counted(tmp_path: Path) -> None:
         )
         got = summary(store)
     assert (got["n_retractions"], got["n_faults"]) == (3, 0)
+
+
+def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
+    path = '/logs/it\'s; DROP TABLE samples; --\n"ü"\\n$1?.log'
+    odd = Checkpoint(
+        path, "f", path, 1, 10, 1, "ab", 10, "cd", '{"a": "\'"}', False, (("h", path),)
+    )
+    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+        for _ in range(2):
+            store.add_source(path, "file", path, None, "Europe/Berlin")
+        store.append(None, odd)
+        assert rows(store, "SELECT source_id, label, zone FROM sources") == [
+            {"source_id": path, "label": None, "zone": "Europe/Berlin"}
+        ]
+        found = checkpoints.last_under_path(con, path)
+        assert found == replace(odd, new_texts=())
+        assert checkpoints.with_head(con, "ab", 10) == [found]
+        assert checkpoints.texts(con) == {"h": path}
