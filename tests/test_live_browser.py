@@ -134,7 +134,8 @@ def test_appended_lines_appear_as_new_values(site: Site, page: Page) -> None:
 
 
 def test_charts_have_words_and_the_clock_of_the_log(site: Site, page: Page) -> None:
-    site.append(decode(7, 300.0), decode(7, 400.0))
+    # 40 steps of 4 requests at 2.5 tokens: 400 tokens, a second's worth at 400 tok/s.
+    site.append(*[decode(4, 400.0)] * 4)
     words = re.compile(f"^Generation throughput from .* to {site.clock:%H:%M}:.*: last 400 tok/s")
     expect(page.get_by_label(words).first).to_be_attached(timeout=WAIT_MS)
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5)
