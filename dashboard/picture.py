@@ -34,6 +34,8 @@ _BUCKET_S: Final = 2.0
 _POINTS: Final = 300
 _LONGEST_WAIT_S: Final = 10.0  # for a redraw
 
+Changes = tuple[float | None, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Picture:
@@ -46,12 +48,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    changes: int
+    changes: Changes
     at: float  # monotonic clock
     wait_s: float
 
 
-_changes: dict[str, tuple[int, int]] = {}  # run_id: revision of the store, changes of the run
+_changes: dict[str, tuple[int, Changes]] = {}  # run_id: revision of the store, changes of the run
 _drawn: dict[tuple[str, str], _Drawn] = {}  # run_id and window: what stands on the pages
 
 
@@ -71,7 +73,7 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
     return Picture(card, tiles, _figures(context, store, run_id, window, drawn.changes))
 
 
-def _changes_of(context: Context, run_id: str) -> int:
+def _changes_of(context: Context, run_id: str) -> Changes:
     revision = context.store.revision
     known = _changes.get(run_id)
     if known is None or known[0] != revision:
@@ -82,7 +84,7 @@ def _changes_of(context: Context, run_id: str) -> int:
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _state(
-    _context: Context, store: str, run_id: str, changes: int
+    _context: Context, store: str, run_id: str, changes: Changes
 ) -> tuple[dict[str, Any], queries.LiveTiles | None]:
     with _context.store.cursor() as con:
         return _card(con, run_id), queries.live_tiles(con, run_id)
@@ -90,7 +92,7 @@ def _state(
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _figures(
-    _context: Context, store: str, run_id: str, window: str, changes: int
+    _context: Context, store: str, run_id: str, window: str, changes: Changes
 ) -> Sequence[Figure]:
     with _context.store.cursor() as con:
         card = _card(con, run_id)

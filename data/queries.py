@@ -93,14 +93,17 @@ def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     ).pl()
 
 
-def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> int:
-    """A number that grows with every append that stored something of this run."""
-    rows = con.execute(
-        "SELECT (SELECT count(*) FROM run_summary_parts WHERE run_id = $run_id) "
-        "+ (SELECT count(*) FROM run_facts WHERE run_id = $run_id)",
+def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
+    """Counts and sums that differ after every append that stored something of this run."""
+    row = con.execute(
+        "SELECT count(*), sum(n_decode + n_prefill + n_stats + n_spec)::DOUBLE, sum(gen_tokens), "
+        "(SELECT count(*) FROM run_facts WHERE run_id = $run_id), "
+        "(SELECT count(*) FROM events WHERE run_id = $run_id) "
+        "FROM run_summary_parts WHERE run_id = $run_id",
         {"run_id": run_id},
-    ).fetchall()
-    return int(rows[0][0])
+    ).fetchone()
+    assert row is not None
+    return tuple(row)
 
 
 def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:

@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import picture as room
 from dashboard.context import Context
 from dashboard.picture import picture
+from data.fold import fold
 from data.store import Store
 from ingest.supervisor import Supervisor
 from tests.frames import at, decode, facts, samples
@@ -68,6 +69,21 @@ def test_its_own_lines_are_drawn(context: Context, clock: list[float]) -> None:
     assert throughput(shown)[-1] == 700.0
     assert shown.tiles is not None
     assert shown.tiles.gen_tok_s == 700.0
+
+
+def test_folding_the_store_hides_no_later_line(context: Context, clock: list[float]) -> None:
+    context.store.append(samples([decode(1)]), None)
+    picture(context, "r1", "15 min")
+    context.store.append(samples([decode(2)]), None)
+    picture(context, "r1", "15 min")
+    with context.store.cursor() as con:
+        fold(con)
+    context.store.append(samples([decode(3, gen_tok_s=700.0)]), None)
+    clock[0] += 1
+    shown = picture(context, "r1", "15 min")
+    assert shown.tiles is not None
+    assert shown.tiles.gen_tok_s == 700.0
+    assert throughput(shown)[-1] > 100.0
 
 
 def test_a_long_span_is_drawn_less_often_than_its_tiles(
