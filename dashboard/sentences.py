@@ -78,6 +78,8 @@ def server(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> 
     assert tiles is not None
     if is_idle(tiles, quiet_s):
         return Badge(f"idle since {words.clock(tiles.last_ts)}", ":material/pause_circle:", "gray")
+    if not tiles.gen_tok_s:
+        return Badge("working on prompts", ":material/pending:", "green")
     return Badge("generating", ":material/bolt:", "green")
 
 

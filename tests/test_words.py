@@ -109,6 +109,8 @@ def test_states_are_told_by_words() -> None:
     status = SourceStatus("/srv/server.log", None, "catching up", 43.4, last_line_at=at)
     assert sentences.reading(status).word == "catching up 43 %"
     assert sentences.reading(SourceStatus("/srv/server.log", None, "lost")).word == "lost"
+    assert sentences.server(card(), tiles(), 0.5).word == "generating"
+    assert sentences.server(card(), tiles(gen_tok_s=None), 0.5).word == "working on prompts"
     assert sentences.server(card(), tiles(), 9.0).word == "idle since 15:04:31"
     assert sentences.server(card(end_state="stopped"), tiles(), 0).word == "server stopped"
     assert sentences.readiness(card()) == "ready after 44 s"
