@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def stored_version(con: duckdb.DuckDBPyConnection) -> int | None:
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> None:
-    """Create or upgrade all tables, then make the views anew."""
+    """Create or upgrade all tables and views."""
     newest, stored = newest_version(), stored_version(con)
     if stored is not None and stored > newest:
         raise StoreError(
@@ -47,7 +48,24 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
         for version, path in _steps().items():
             if version > stored:
                 _step(con, path, version)
-    con.execute((HERE / "views.sql").read_text())
+    _make_views(con)
+
+
+def _make_views(con: duckdb.DuckDBPyConnection) -> None:
+    """Only when they changed: a store on a full disk can still be read."""
+    text = (HERE / "views.sql").read_text()
+    wanted = hashlib.sha256(text.encode()).hexdigest()
+    if con.execute("SELECT DISTINCT hash FROM views_version").fetchall() == [(wanted,)]:
+        return
+    con.execute("BEGIN TRANSACTION")
+    try:
+        con.execute(text)
+        con.execute("DELETE FROM views_version")
+        con.execute(f"INSERT INTO views_version VALUES ('{wanted}')")
+        con.execute("COMMIT")
+    except duckdb.Error:
+        con.execute("ROLLBACK")
+        raise
 
 
 def _step(con: duckdb.DuckDBPyConnection, script: Path, version: int) -> None:

@@ -8,6 +8,11 @@ CREATE TABLE schema_version (
     applied_at TIMESTAMP
 );
 
+-- Which text of data/views.sql the views were made from.
+CREATE TABLE views_version (
+    hash VARCHAR
+);
+
 CREATE TABLE samples (
     run_id VARCHAR,
     source_id VARCHAR,

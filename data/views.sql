@@ -1,4 +1,4 @@
--- The views of the store, made anew at every opening.
+-- The views of the store, made anew when this text has changed.
 
 -- Samples with the windows that were corrected later laid over them.
 CREATE OR REPLACE VIEW samples_timed AS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import threading
 from collections import deque
@@ -79,6 +80,9 @@ class Writer:
         return self._stopping or self._flushing > 0 or self._bytes >= self._gather
 
     def _run(self) -> None:
+        # What DuckDB loads to take a frame: here it is done beside the first parsing.
+        importlib.import_module("pyarrow.dataset")
+
         while True:
             with self._change:
                 self._change.wait_for(self._due)
@@ -107,8 +111,9 @@ class Writer:
                     [append.checkpoint for append in appends],
                 )
             except StoreError as error:
+                if self._retry and self.error is None:
+                    _log.error("%s", error)
                 self.error = error
-                _log.error("%s", error)
             else:
                 self.error = None
                 return True

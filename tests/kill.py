@@ -70,7 +70,7 @@ class Server:
 
 
 def kill_often(
-    command: Sequence[str], folder: Path, kills: int, seed: int, longest_s: float = 0.5
+    command: Sequence[str], folder: Path, kills: int, seed: int, longest_s: float = 1.2
 ) -> Outcome:
     """Start the command again and again, each time killed after a random moment.
 
@@ -135,6 +135,7 @@ def _count(log: Path, path: Path, seed: int, kills: int, written: int, middle: i
 
 _FOLLOW = """
 import signal, sys
+import pyarrow.dataset  # what the first commit loads: kills should come while it works
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
 supervisor = Supervisor(Store.open(sys.argv[2]), [SourceSpec(sys.argv[1])])

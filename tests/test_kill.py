@@ -14,7 +14,7 @@ from tests.kill import FOLLOW, UP, kill_often
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("command", "kills", "longest_s", "at_work"),
-    [(FOLLOW, 47, 0.5, 10), (UP, 3, 6.0, 1)],
+    [(FOLLOW, 47, 1.2, 10), (UP, 3, 6.0, 1)],
     ids=["follower", "up"],
 )
 def test_each_line_is_stored_once(
