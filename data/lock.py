@@ -39,8 +39,9 @@ class StoreLock:
     def announce(self, url: str | None) -> None:
         """Write down who we are, for the message that a second process shows."""
         text = json.dumps({"pid": os.getpid(), "url": url}).encode()
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, text, 0)
+        with contextlib.suppress(OSError):  # a full disk: the lock holds, only its owner is unknown
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, text, 0)
 
     def release(self) -> None:
         """Give the store up."""

@@ -112,7 +112,7 @@ class Store:
             except duckdb.Error as error:
                 with contextlib.suppress(duckdb.Error):
                     self._writer.execute("ROLLBACK")
-                raise StoreError(_explain(self.path, error)) from error
+                raise StoreError(explain(self.path, error)) from error
             self._appends += 1
             if rows:
                 self.revision += 1
@@ -122,13 +122,16 @@ class Store:
     ) -> None:
         """Write down a source, unless its latest row says the same."""
         with self._turn:
-            latest = self._writer.execute(
-                f"SELECT kind, location, label, zone FROM sources "
-                f'WHERE source_id = {literal(source_id)} ORDER BY "at" DESC LIMIT 1'
-            ).fetchone()
-            if latest != (kind, location, label, zone):
-                values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
-                self._writer.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
+            try:
+                latest = self._writer.execute(
+                    "SELECT kind, location, label, zone FROM sources "
+                    f'WHERE source_id = {literal(source_id)} ORDER BY "at" DESC LIMIT 1'
+                ).fetchone()
+                if latest != (kind, location, label, zone):
+                    values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
+                    self._writer.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
+            except duckdb.Error as error:
+                raise StoreError(explain(self.path, error)) from error
 
     def close(self) -> None:
         """Close the file and give it up to the next process."""
@@ -188,7 +191,7 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
     try:
         con = duckdb.connect(str(path))
     except duckdb.Error as error:
-        raise StoreError(_explain(path, error)) from error
+        raise StoreError(explain(path, error)) from error
     try:
         migrate(con)
         # Every query says its order itself; keeping that of insertion doubles the cost of it.
@@ -202,11 +205,12 @@ def _connect(path: Path) -> duckdb.DuckDBPyConnection:
         raise StoreError(f"{path}: {error}") from error
     except duckdb.Error as error:
         con.close()
-        raise StoreError(_explain(path, error)) from error
+        raise StoreError(explain(path, error)) from error
     return con
 
 
-def _explain(path: Path, error: duckdb.Error) -> str:
+def explain(path: Path, error: duckdb.Error) -> str:
+    """What DuckDB says, as one line that says what to do."""
     text = str(error)
     if holder := re.search(r"\(PID (\d+)\)", text):
         return f"{path}: in use by process {holder[1]}; stop it or use --store"

@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import duckdb
 import polars as pl
 
 from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
-from data.store import Store
+from data.store import Store, explain
 from ingest.commands import Commands, absolute
 
 if TYPE_CHECKING:
@@ -101,10 +102,13 @@ def published(store: Path, url: str) -> Iterator[str]:
     """Keep the control file while the block runs; gives the token."""
     path = ControlFile.path(store)
     token = secrets.token_urlsafe(32)
-    path.unlink(missing_ok=True)  # of a process that was killed: the store's lock is ours
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w") as file:
-        json.dump({"pid": os.getpid(), "url": url, "token": token}, file)
+    try:
+        path.unlink(missing_ok=True)  # of a process that was killed: the store's lock is ours
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump({"pid": os.getpid(), "url": url, "token": token}, file)
+    except OSError as error:
+        raise ControlError(f"{path}: cannot be written ({error.strerror})") from error
     try:
         yield token
     finally:
@@ -127,8 +131,9 @@ def route(commands: Commands, token: str) -> Route:
                 raise ControlError(f"unknown command {asked['command']!r}")
             call = getattr(commands, asked["command"])
             result = await run_in_threadpool(call, **asked["arguments"])
-        except ServescopeError as error:
-            return JSONResponse({"error": type(error).__name__, "text": str(error)}, 400)
+        except (ServescopeError, duckdb.Error) as error:
+            name, text = type(error).__name__, str(error).split("\n", 1)[0]
+            return JSONResponse({"error": name, "text": text}, 400)
         except (ValueError, KeyError, TypeError) as error:
             return JSONResponse({"error": "ControlError", "text": f"bad request: {error}"}, 400)
         if isinstance(result, pl.DataFrame):
@@ -211,7 +216,10 @@ def connect(store: Path) -> Iterator[Commands | RemoteCommands]:
         yield RemoteCommands(control)
         return
     with Store.open(store) as opened:
-        yield Commands(opened)
+        try:
+            yield Commands(opened)
+        except duckdb.Error as error:
+            raise StoreError(explain(store, error)) from error
 
 
 def _to_arrow(frame: pl.DataFrame) -> bytes:
