@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -56,10 +57,7 @@ class BlockReader:
             return Block(data) if final and data else None
         if end < len(data):
             data = data[:end]
-        start = _long_line(data)
-        if start is None:
-            return Block(data)
-        return Block(data[:start]) if start else Block(b"", data.index(b"\n") + 1)
+        return next(whole_lines(data))
 
     def _skip(self, final: bool) -> Block | None:
         """The over-long line at the offset, once its newline is there."""
@@ -69,6 +67,20 @@ class BlockReader:
                 return Block(b"", self._searched + newline + 1)
             self._searched += len(data)
         return Block(b"", self._searched) if final else None
+
+
+def whole_lines(data: bytes) -> Iterator[Block]:
+    """Blocks of whole lines in memory, with each over-long line apart."""
+    while data:
+        start = _long_line(data)
+        if start is None:
+            yield Block(data)
+            return
+        if start:
+            yield Block(data[:start])
+        end = data.index(b"\n", start) + 1
+        yield Block(b"", end - start)
+        data = data[end:]
 
 
 def _long_line(data: bytes) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from ingest.blocks import LINE_MAX_BYTES, Block
+from ingest.blocks import LINE_MAX_BYTES, Block, whole_lines
 
 _READ_BYTES = 1 << 20
 
@@ -16,19 +16,18 @@ def blocks(fd: int) -> Iterator[Block]:
     skipped = 0  # bytes of an over-long line that has not ended yet
     while data := os.read(fd, _READ_BYTES):
         rest += data
-        if skipped or len(rest) > LINE_MAX_BYTES:
-            first = rest.find(b"\n") + 1
-            if skipped + (first or len(rest)) > LINE_MAX_BYTES:
-                if not first:
-                    skipped, rest = skipped + len(rest), b""
-                    continue
-                yield Block(b"", skipped + first)
-                skipped, rest = 0, rest[first:]
         end = rest.rfind(b"\n") + 1
-        if end:
-            yield Block(rest[:end])
-            rest = rest[end:]
-    if skipped:
-        yield Block(b"", skipped)
+        if not end:
+            if skipped or len(rest) > LINE_MAX_BYTES:
+                skipped, rest = skipped + len(rest), b""
+            continue
+        whole, rest = rest[:end], rest[end:]
+        if skipped:
+            first = whole.index(b"\n") + 1
+            yield Block(b"", skipped + first)
+            skipped, whole = 0, whole[first:]
+        yield from whole_lines(whole)
+    if skipped or len(rest) > LINE_MAX_BYTES:
+        yield Block(b"", skipped + len(rest))
     elif rest:
         yield Block(rest)
