@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from ingest.pipeline import Pipeline, SourceInfo
 from ingest.replay import MAX_GAP_S, SERVERS, STARTUP_S, Replay, plan, restamp
 
 NOW = datetime(2031, 2, 3, 4, 5, 6, 78_901)
@@ -72,6 +73,27 @@ def test_bundled_logs_replay_whole_and_soon(name: str) -> None:
     samples = [step.line for step in steps if b"throughput" in step.line]
     assert samples
     assert all(restamp(line, NOW) != line for line in samples)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_replayed_log_reads_like_the_real_one(name: str) -> None:
+    log = SERVERS[name].read_bytes()
+    now = NOW
+    written = []
+    for step in plan(log):
+        now += timedelta(seconds=step.delay_s)
+        written.append(restamp(step.line, now))
+    real = printed(log)
+    assert real
+    assert printed(b"".join(written)) == real
+
+
+def printed(log: bytes) -> list[tuple[object, ...]]:
+    """What the lines of a log print, times left out."""
+    info = SourceInfo("s", clock_hint=NOW)
+    batch = Pipeline(info, "f").feed(log if log.endswith(b"\n") else log + b"\n")
+    columns = ["line_no", "kind", "running_reqs", "gen_tok_s", "accept_len", "kv_usage"]
+    return batch.samples.select(columns).rows()
 
 
 def test_growing_files_start_over_until_stopped(tmp_path: Path) -> None:
