@@ -150,7 +150,7 @@ def import_command(
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Read past logs into the store; a file that is stored already is not read again."""
-    with _commands(store) as commands, _progress() as progress:
+    with _commands(store, bulk=True) as commands, _progress() as progress:
         report = commands.import_logs(paths, label, zone, progress)
     for note in report["notes"]:
         print(note, file=sys.stderr)
@@ -290,10 +290,10 @@ def _absolute(store: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _commands(store: Path) -> Iterator[Any]:
+def _commands(store: Path, *, bulk: bool = False) -> Iterator[Any]:
     from ingest.control import connect
 
-    with connect(_absolute(store)) as commands:
+    with connect(_absolute(store), bulk=bulk) as commands:
         yield commands
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 
+from data import compact
 from data.errors import StoreError
 
 HERE = Path(__file__).parent
@@ -53,7 +54,7 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
 
 def _make_views(con: duckdb.DuckDBPyConnection) -> None:
     """Only when they changed: a store on a full disk can still be read."""
-    text = (HERE / "views.sql").read_text()
+    text = compact.VIEW + (HERE / "views.sql").read_text()
     wanted = hashlib.sha256(text.encode()).hexdigest()
     if con.execute("SELECT DISTINCT hash FROM views_version").fetchall() == [(wanted,)]:
         return

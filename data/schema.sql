@@ -1,5 +1,5 @@
--- The tables of the store. Columns, types and units agree with parsers/records.py; a test
--- compares the two. Times are UTC. Ingest only ever appends, and there are no keys, unique
+-- The tables of the store. Columns, types and units agree with parsers/records.py (samples: as
+-- a view over sample_rows); a test compares the two. Times are UTC. Ingest only ever appends, and there are no keys, unique
 -- constraints, sequences or enums: the same text must also run on DuckLake.
 -- A change here needs a numbered step in data/migrations/ as well.
 
@@ -13,16 +13,22 @@ CREATE TABLE views_version (
     hash VARCHAR
 );
 
-CREATE TABLE samples (
+-- What the view `samples` is made of: data/compact.py says how.
+CREATE TABLE sample_places (
+    place BIGINT,
     run_id VARCHAR,
     source_id VARCHAR,
-    file_id VARCHAR,              -- one generation of a file's content
+    file_id VARCHAR               -- one generation of a file's content
+);
+
+CREATE TABLE sample_rows (
+    place BIGINT,                 -- of sample_places
     byte_offset BIGINT,           -- bytes; the record's own first byte
     line_no BIGINT,               -- lines, from 1
     ts TIMESTAMP,                 -- UTC
     ts_inferred BOOLEAN,
-    engine VARCHAR,               -- sglang, vllm
-    kind VARCHAR,                 -- decode, prefill, stats, spec
+    engine TINYINT,               -- a choice
+    kind TINYINT,                 -- a choice
     dp_rank INTEGER,
     tp_rank INTEGER,
     pp_rank INTEGER,
@@ -37,7 +43,7 @@ CREATE TABLE samples (
     accept_len DOUBLE,            -- tokens per verification step and request, bonus included
     accept_rate_raw DOUBLE,       -- as printed; a percentage divided by 100
     draft_accept_rate DOUBLE,     -- fraction, 0 to 1
-    accept_def VARCHAR,
+    accept_def TINYINT,           -- a choice
     accepted_tokens BIGINT,       -- tokens
     drafted_tokens BIGINT,        -- tokens
     accept_per_position DOUBLE[], -- fractions, 0 to 1
@@ -46,13 +52,13 @@ CREATE TABLE samples (
     new_tokens BIGINT,            -- tokens
     cached_tokens BIGINT,         -- tokens
     prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
-    hit_rate_scope VARCHAR,       -- batch, interval, last_1000_requests, lifetime
+    hit_rate_scope TINYINT,       -- a choice
     graph_on BOOLEAN,
     retracted_reqs INTEGER,       -- requests
     preemptions INTEGER,
     interval_s DOUBLE,            -- seconds; length of the window the sample describes
-    interval_from VARCHAR,        -- stamps, steps, configured
-    "window" VARCHAR,             -- steady, mixed, after_idle, startup
+    interval_from TINYINT,        -- a choice
+    "window" TINYINT,             -- a choice
     extra VARCHAR                 -- JSON
 );
 

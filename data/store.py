@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +18,7 @@ from typing import Protocol
 import duckdb
 import polars as pl
 
-from data import summary
+from data import compact, summary
 from data.checkpoints import COLUMNS, Checkpoint
 from data.errors import StoreError
 from data.fold import EVERY_APPENDS, due, fold
@@ -47,7 +48,8 @@ class BatchLike(Protocol):
 
 # Table of each frame, and the partial sums that follow it.
 _FRAMES = (
-    ("samples", "samples", summary.SAMPLES),
+    ("sample_places", "sample_places", None),
+    ("samples", compact.TABLE, summary.SAMPLES),
     ("intervals", "sample_intervals", summary.LATE_INTERVALS),
     ("events", "events", summary.EVENTS),
     ("run_facts", "run_facts", None),
@@ -59,18 +61,25 @@ _FRAMES = (
 class Store:
     """An open store. Safe to use from several threads: appends take turns."""
 
-    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, lock: StoreLock) -> None:
+    def __init__(
+        self, path: Path, con: duckdb.DuckDBPyConnection, lock: StoreLock, bulk: bool
+    ) -> None:
         self.path = path
         self.revision = 0  # grows with every append that stored something
         self._con = con
         self._file_lock = lock
+        self._bulk = bulk
         self._writer = con.cursor()
         self._turn = threading.Lock()
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
     @classmethod
-    def open(cls, path: Path | str) -> Store:
-        """Open, create or upgrade the store at `path`; StoreError says why it cannot be."""
+    def open(cls, path: Path | str, *, bulk: bool = False) -> Store:
+        """Open, create or upgrade the store at `path`; StoreError says why it cannot be.
+
+        `bulk`: for a process that only imports. DuckDB keeps to one thread, since the others are
+        parsing, and its search for pandas is cut short.
+        """
         place = Path(path).expanduser().absolute()
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +89,7 @@ class Store:
             raise StoreError(f"{place}: is a folder; --store takes a file")
         lock = StoreLock(place)
         try:
-            return cls(place, _connect(place), lock)
+            return cls(place, _connect(place, bulk), lock, bulk)
         except BaseException:
             lock.release()
             raise
@@ -109,10 +118,12 @@ class Store:
                 for checkpoint in checkpoints:
                     self._insert_checkpoint(checkpoint)
                 self._writer.execute("COMMIT")
-            except duckdb.Error as error:
+            except BaseException as error:
                 with contextlib.suppress(duckdb.Error):
                     self._writer.execute("ROLLBACK")
-                raise StoreError(explain(self.path, error)) from error
+                if isinstance(error, duckdb.Error):
+                    raise StoreError(explain(self.path, error)) from error
+                raise
             self._appends += 1
             if rows:
                 self.revision += 1
@@ -153,24 +164,39 @@ class Store:
         self.close()
 
     def _insert(self, batches: Sequence[BatchLike]) -> int:
+        new = (
+            {
+                name: pl.concat([getattr(batch, name) for batch in batches])
+                for name, _, _ in _FRAMES
+                if name != "sample_places"
+            }
+            if batches
+            else {}
+        )
+        if batches:
+            new["samples"], places = compact.encode(new["samples"])
+            new["sample_places"] = places.filter(~pl.col("place").is_in(self._known_places()))
         rows = 0
         for attribute, table, sums in _FRAMES:
-            frames: list[pl.DataFrame] = [getattr(batch, attribute) for batch in batches]
-            filled = [frame for frame in frames if frame.height]
-            if not filled:
+            if attribute not in new or not new[attribute].height:
                 continue
             # Arrow, since DuckDB takes it several times faster than a polars frame; registered,
             # since variables of Python are out of reach once external access is off.
             name = f"new_{attribute}"
-            self._writer.register(name, pl.concat(filled).to_arrow())
+            with _without_pandas() if self._bulk else contextlib.nullcontext():
+                self._writer.register(name, new[attribute].to_arrow())
             try:
                 self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
                 if sums is not None:
                     self._writer.execute(sums)
             finally:
                 self._writer.unregister(name)
-            rows += sum(frame.height for frame in filled)
+            rows += new[attribute].height
         return rows
+
+    def _known_places(self) -> list[int]:
+        rows = self._writer.execute("SELECT DISTINCT place FROM sample_places").fetchall()
+        return [place for (place,) in rows]
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
         values = ", ".join(literal(getattr(checkpoint, name)) for name in COLUMNS)
@@ -183,13 +209,27 @@ class Store:
             )
 
 
+@contextlib.contextmanager
+def _without_pandas() -> Iterator[None]:
+    """Keeps DuckDB from importing pandas and pyarrow.dataset to see whether a table is theirs:
+    a third of a second, more than any other part of the start of an import."""
+    absent = [name for name in ("pandas", "pyarrow.dataset") if name not in sys.modules]
+    for name in absent:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
 def _now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def _connect(path: Path) -> duckdb.DuckDBPyConnection:
+def _connect(path: Path, bulk: bool) -> duckdb.DuckDBPyConnection:
     try:
-        con = duckdb.connect(str(path))
+        con = duckdb.connect(str(path), config={"threads": 1} if bulk else {})
     except duckdb.Error as error:
         raise StoreError(explain(path, error)) from error
     try:

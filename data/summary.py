@@ -6,6 +6,8 @@ and new_intervals) inside its own transaction, and merge by SUM, MIN and MAX.
 
 from __future__ import annotations
 
+from data import compact
+
 # Tokens of the windows whose length is known, at the time of the append or later.
 _WINDOW_SUMS = """
     sum(gen_tok_s * {s}) AS gen_tokens,
@@ -35,7 +37,7 @@ SELECT run_id, dp_rank, engine_index, tp_rank, pp_rank,
     max(kv_usage) AS max_kv_usage,
     max(gen_tok_s) AS max_gen_tok_s,
     {_WINDOW_SUMS.format(s="interval_s")}
-FROM new_samples
+FROM ({compact.decoded("new_samples")})
 GROUP BY run_id, dp_rank, engine_index, tp_rank, pp_rank
 """
 

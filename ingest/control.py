@@ -209,13 +209,13 @@ class RemoteCommands:
 
 
 @contextlib.contextmanager
-def connect(store: Path) -> Iterator[Commands | RemoteCommands]:
+def connect(store: Path, *, bulk: bool = False) -> Iterator[Commands | RemoteCommands]:
     """The commands over this store: of the process that owns it, else our own."""
     control = ControlFile.read(store)
     if control is not None:
         yield RemoteCommands(control)
         return
-    with Store.open(store) as opened:
+    with Store.open(store, bulk=bulk) as opened:
         try:
             yield Commands(opened)
         except duckdb.Error as error:

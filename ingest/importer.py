@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -118,8 +119,16 @@ def _import(
         elsewhere = "" if last.path == str(file.path) else f" as {last.path}"
         report.notes.append(f"{file.path}: already stored{elsewhere}")
         return
-    reading = Reading(source, file, last, point.seq)
+    known = report.samples, len(report.run_ids)
+    with ThreadPoolExecutor(1, "scan") as ahead:
+        _read_to_end(Reading(source, file, last, point.seq, ahead), writer, report, progress)
+    if last is None and known == (report.samples, len(report.run_ids)):
+        report.notes.append(f"{file.path}: no line of an SGLang or vLLM server in it")
 
+
+def _read_to_end(
+    reading: Reading, writer: Writer, report: ImportReport, progress: Callable[[int], object]
+) -> None:
     def put(append: Append) -> None:
         report.count(append)
         report.read_bytes += append.size
@@ -127,9 +136,6 @@ def _import(
         # The lines are done with: a queue of them would only hold memory.
         writer.put(replace(append, data=b""), partial(progress, done))
 
-    known = report.samples, len(report.run_ids)
     while (append := reading.step(final=True)) is not None:
         put(append)
     put(reading.finish())
-    if last is None and known == (report.samples, len(report.run_ids)):
-        report.notes.append(f"{file.path}: no line of an SGLang or vLLM server in it")

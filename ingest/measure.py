@@ -9,7 +9,7 @@ import polars as pl
 
 from ingest.runs import Run
 from parsers import windows
-from parsers.records import SAMPLES
+from parsers.records import ENGINE, INTERVAL_FROM, KIND, SAMPLES, WINDOW
 from parsers.samples import PRINTED
 from parsers.windows import Measured, Rank, RunClock
 
@@ -21,7 +21,7 @@ _ONE_RANK = [*_RANK_NAMES, "engine_index"]
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All samples of a block in file order, with every PRINTED column."""
     if not frames:
-        return pl.DataFrame(schema=PRINTED | {"engine": pl.String(), "kind": pl.String()})
+        return pl.DataFrame(schema=PRINTED | {"engine": ENGINE, "kind": KIND})
     return pl.concat(frames, how="diagonal").sort("off", maintain_order=True)
 
 
@@ -130,8 +130,8 @@ def timed_spec(
 def _with_windows(rows: pl.DataFrame, measured: Measured) -> pl.DataFrame:
     return rows.with_columns(
         interval_s=pl.Series(measured.interval_s).fill_nan(None),
-        interval_from=pl.Series(windows.FROM)[measured.interval_from],
-        window=pl.Series(windows.WINDOW)[measured.window],
+        interval_from=pl.Series(measured.interval_from).cast(pl.UInt8).cat.to(INTERVAL_FROM),
+        window=pl.Series(measured.window).cast(pl.UInt8).cat.to(WINDOW),
     )
 
 

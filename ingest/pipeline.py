@@ -77,6 +77,17 @@ class Batch:
     ingest_log: pl.DataFrame
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A block read as far as it can be without knowing the blocks before."""
+
+    text: pl.DataFrame  # line, off, no (from 0), sample, access
+    printed: pl.DataFrame  # samples as printed, no from 0
+    damaged: list[Damaged]
+    end: int  # bytes of the file up to the block's end
+    lines: int  # lines ended in it
+
+
 @dataclass(slots=True)
 class Pipeline:
     """Reads one generation of one file, block after block.
@@ -147,15 +158,42 @@ class Pipeline:
         Args:
             data: whole lines, the last one ended by a newline unless the file ends there.
         """
-        text = lines.split(data, self.offset, self.line_no)
-        self.offset += len(data)
-        self.line_no += text.height - (not data.endswith(b"\n"))
-        return self._read(text, final=False)
+        return self.absorb(self.scan(data, self.offset))
+
+    def scan(self, data: bytes, offset: int) -> Scanned:
+        """The part of `feed` that depends on no block before: may run ahead in another thread.
+
+        Args:
+            data: as for `feed`.
+            offset: bytes of the file before `data`.
+        """
+        text = lines.split(data, offset)
+        line = pl.col("line").str
+        text = text.with_columns(
+            sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
+        )
+        candidates = text.filter("sample")
+        frames, damaged = self._reader.read(candidates) if candidates.height else ([], [])
+        open_line = bool(data) and not data.endswith(b"\n")
+        return Scanned(
+            text, measure.together(frames), damaged, offset + len(data), text.height - open_line
+        )
+
+    def absorb(self, scanned: Scanned) -> Batch:
+        """Records of a scanned block; blocks in the order of the file."""
+        first = self.line_no
+        text, printed = (
+            frame.with_columns(pl.col("no") + first) for frame in (scanned.text, scanned.printed)
+        )
+        self.offset = scanned.end
+        self.line_no += scanned.lines
+        return self._read(text, printed, scanned.damaged, final=False)
 
     def finish(self) -> Batch:
         """What only the end of the file makes known; nothing may be fed after it."""
         run = self._book.current
-        batch = self._read(lines.split(b"", self.offset, self.line_no), final=True)
+        nothing = self.scan(b"", self.offset)
+        batch = self._read(nothing.text, nothing.printed, [], final=True)
         if run is None:
             return batch
         if run.ended is None:
@@ -169,14 +207,9 @@ class Pipeline:
             run_facts=pl.concat([batch.run_facts, facts]),
         )
 
-    def _read(self, text: pl.DataFrame, final: bool) -> Batch:
-        line = pl.col("line").str
-        text = text.with_columns(
-            sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
-        )
-        candidates = text.filter("sample")
-        frames, damaged = self._reader.read(candidates) if candidates.height else ([], [])
-        printed = measure.together(frames)
+    def _read(
+        self, text: pl.DataFrame, printed: pl.DataFrame, damaged: list[Damaged], final: bool
+    ) -> Batch:
         marks = self._marks(text, final)
         sample_ts, mark_ts = self._times(printed, marks)
         starts, events = self._walk(marks, mark_ts, self._serving(text, printed), printed)

@@ -7,6 +7,7 @@ must be committed together: the frames and the checkpoint behind them.
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -14,7 +15,7 @@ import polars as pl
 
 from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
-from ingest.pipeline import Batch, Pipeline, SourceInfo
+from ingest.pipeline import Batch, Pipeline, Scanned, SourceInfo
 from ingest.sources.file import HEAD_BYTES, LocalFile
 from ingest.state import pack
 from parsers import records
@@ -38,14 +39,23 @@ class Reading:
     """Reads one generation from its checkpoint on."""
 
     def __init__(
-        self, source: SourceInfo, file: LocalFile, last: Checkpoint | None, seq: int = 0
+        self,
+        source: SourceInfo,
+        file: LocalFile,
+        last: Checkpoint | None,
+        seq: int = 0,
+        ahead: Executor | None = None,
     ) -> None:
+        """`ahead`: scans the next block while the one before is absorbed (bulk import only)."""
         self.file = file
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self.seq = max(seq, last.seq) if last else seq
         self._source = source
         self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
+        self._offset = self._blocks.offset
+        self._ahead = ahead
+        self._coming: Future[tuple[Block, Scanned] | None] | None = None
         self._head_len = last.fingerprint_len if last else 0
         self._head = last.fingerprint if last else file.fingerprint(0)
         self._tail = last.tail_hash if last else file.tail_hash(0)
@@ -55,7 +65,7 @@ class Reading:
     @property
     def offset(self) -> int:
         """The first byte not yet read as part of a whole line."""
-        return self._blocks.offset
+        return self._offset
 
     def note(self, kind: str, detail: str, n: int | None = None) -> None:
         """Have a row in ingest_log with the next append."""
@@ -78,29 +88,43 @@ class Reading:
 
     def step(self, *, final: bool = False) -> Append | None:
         """Read and parse one block; None when there is no whole line left."""
-        at = self.offset
-        block = self._blocks.next(final=final)
-        if block is None:
+        found = self._next(final)
+        if found is None:
             return None
-        tail = self.file.tail_hash(self.offset)
-        if self.file.size() < self.offset or self.file.fingerprint(self._head_len) != self._head:
-            self._blocks.offset = at
+        block, scanned = found
+        end = self.offset + block.size
+        tail = self.file.tail_hash(end)
+        if self.file.size() < end or self.file.fingerprint(self._head_len) != self._head:
+            self._blocks.offset = self.offset
             raise ContentChangedError("rewritten")
-        self._tail = tail
+        self._offset, self._tail = end, tail
         self._extend_head()
-        return self._append(self._parse(block), block)
+        return self._append(self._parse(block, scanned), block)
+
+    def _next(self, final: bool) -> tuple[Block, Scanned] | None:
+        if self._ahead is None:
+            return self._scan(final)
+        coming = self._coming or self._ahead.submit(self._scan, final)
+        found = coming.result()
+        self._coming = self._ahead.submit(self._scan, final) if found else None
+        return found
+
+    def _scan(self, final: bool) -> tuple[Block, Scanned] | None:
+        at = self._blocks.offset
+        block = self._blocks.next(final=final)
+        return None if block is None else (block, self._pipeline.scan(block.data, at))
 
     def finish(self) -> Append:
         """The file is complete: close what was left open."""
         return self._append(self._pipeline.finish(), Block(b""), finished=True)
 
-    def _parse(self, block: Block) -> Batch:
+    def _parse(self, block: Block, scanned: Scanned) -> Batch:
         if block.skipped:
             self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
             self._pipeline.offset += block.skipped
             self._pipeline.line_no += 1
             return _no_records()
-        return self._pipeline.feed(block.data)
+        return self._pipeline.absorb(scanned)
 
     def _extend_head(self) -> None:
         if self._head_len < HEAD_BYTES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
 
-from data.errors import SourceError
+from data.errors import SourceError, StoreError
 from data.store import Store
 from ingest import status
 from ingest.follower import Follower
@@ -71,7 +72,9 @@ class Supervisor:
         self._writer = Writer(self._store, retry=True)
         claims: dict[Path, str] = {}
         for source_id, spec in self._specs.items():
-            self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
+            # On a full disk the next start writes it down; the writer tells, and goes on trying.
+            with contextlib.suppress(StoreError):
+                self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
             info = SourceInfo(source_id, label=spec.label, zone=spec.zone)
             follower = Follower(
                 info, spec.location, self._store, self._writer, self._boards[source_id], claims

@@ -110,7 +110,9 @@ class Writer:
                     [append.batch for append in appends],
                     [append.checkpoint for append in appends],
                 )
-            except StoreError as error:
+            except Exception as error:  # whatever it is, readers must not wait for ever
+                if not isinstance(error, StoreError):
+                    error = StoreError(f"{self._store.path}: cannot store this ({error!r})")
                 if self._retry and self.error is None:
                     _log.error("%s", error)
                 self.error = error

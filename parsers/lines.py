@@ -28,28 +28,27 @@ _PEEL = re.compile(
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
 
 
-def split(data: bytes, offset: int, line_no: int) -> pl.DataFrame:
+def split(data: bytes, offset: int) -> pl.DataFrame:
     """Lines of a block as a frame.
 
     Args:
         data: whole lines; the last one may lack its newline.
         offset: bytes of the file before `data`.
-        line_no: number of the block's first line, from 1.
 
     Returns:
-        columns line (text without its newline), off (byte of its start), no (line number).
+        columns line (text without its newline), off (byte of its start), no (lines before it).
     """
     try:
         text = pl.read_lines(data)
     except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
         text = pl.read_lines(data.decode("utf-8", "replace").encode())
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
-    starts = np.empty(text.height, np.int64)
-    starts[:1] = offset
-    starts[1:] = ends[: text.height - 1] + (offset + 1)
-    return text.with_columns(
-        off=pl.Series(starts), no=pl.int_range(line_no, line_no + text.height, dtype=pl.Int64)
-    )
+    if data.isascii() and b"\r" not in data:  # the length of a line is that of its bytes
+        sizes = text["line"].str.len_bytes().cast(pl.Int64) + 1
+        starts = sizes.cum_sum().shift(1, fill_value=0) + offset
+    else:
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+        starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
+    return text.with_columns(off=starts, no=pl.int_range(text.height, dtype=pl.Int64))
 
 
 def peel(text: str) -> str:

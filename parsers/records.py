@@ -18,6 +18,25 @@ Schema = dict[str, pl.DataType]
 TIME = pl.Datetime("us")
 TEXT, INT, BIG, REAL, BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float64(), pl.Boolean()
 
+# The texts that a column can hold, in an order that must not change: the store keeps their
+# numbers. New ones go to the end.
+CHOICES = {
+    "engine": ("sglang", "vllm"),
+    "kind": ("decode", "prefill", "stats", "spec"),
+    # What the printed acceptance rate is, by the release that printed it; the last one where the
+    # release could not be told. SGLang 0.5.11 on; 0.5.3.post2 to 0.5.10.post1; vLLM.
+    "accept_def": (
+        "accepted / (steps * (draft_tokens - 1))",
+        "(accepted + bonus) / (steps * draft_tokens)",
+        "accepted / drafted",
+        "accepted / (steps * (draft_tokens - 1)), assumed",
+    ),
+    "hit_rate_scope": ("batch", "interval", "last_1000_requests", "lifetime"),
+    "interval_from": ("stamps", "steps", "configured"),
+    "window": ("mixed", "steady", "after_idle", "startup"),
+}
+ENGINE, KIND, ACCEPT_DEF, HIT_RATE_SCOPE, INTERVAL_FROM, WINDOW = map(pl.Enum, CHOICES.values())
+
 # Where a record stands. A file_id is one generation of a file's content: after a truncation
 # offsets start again at 0 under another file_id.
 PLACE: Schema = {
@@ -32,8 +51,8 @@ SAMPLES: Schema = {
     **PLACE,
     "ts": TIME,
     "ts_inferred": BOOL,  # year or whole stamp not printed on the line itself
-    "engine": TEXT,  # sglang, vllm
-    "kind": TEXT,  # decode, prefill, stats, spec
+    "engine": ENGINE,
+    "kind": KIND,
     "dp_rank": INT,
     "tp_rank": INT,
     "pp_rank": INT,
@@ -48,7 +67,7 @@ SAMPLES: Schema = {
     "accept_len": REAL,  # tokens per verification step and request, bonus token included
     "accept_rate_raw": REAL,  # as printed; a percentage divided by 100
     "draft_accept_rate": REAL,  # accepted / proposed draft tokens, strict
-    "accept_def": TEXT,  # the printed rate's formula; ends in "assumed" when the version is unknown
+    "accept_def": ACCEPT_DEF,  # the formula of the printed rate
     "accepted_tokens": BIG,
     "drafted_tokens": BIG,
     "accept_per_position": pl.List(REAL),
@@ -57,13 +76,13 @@ SAMPLES: Schema = {
     "new_tokens": BIG,
     "cached_tokens": BIG,
     "prefix_hit_rate": REAL,
-    "hit_rate_scope": TEXT,  # batch, interval, last_1000_requests, lifetime
+    "hit_rate_scope": HIT_RATE_SCOPE,  # what prefix_hit_rate is taken over
     "graph_on": BOOL,
     "retracted_reqs": INT,
     "preemptions": INT,
     "interval_s": REAL,  # length of the window that the sample describes
-    "interval_from": TEXT,  # stamps, steps, configured
-    "window": TEXT,  # steady, mixed, after_idle, startup
+    "interval_from": INTERVAL_FROM,
+    "window": WINDOW,
     "extra": TEXT,  # JSON of every other field under its printed name; null when empty
 }
 

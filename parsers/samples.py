@@ -17,7 +17,7 @@ import polars as pl
 from parsers import keyvalue
 from parsers.keyvalue import Field
 from parsers.lines import clean
-from parsers.records import TEXT, Schema
+from parsers.records import ENGINE, KIND, TEXT, Schema
 
 # Where and when a sample was printed; the rest of the frame is contract columns.
 PRINTED: Schema = {
@@ -301,7 +301,7 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     if extra:
         exprs.append(_extra(extra).alias("extra"))
     return found.select(
-        pl.lit(kind.engine).alias("engine"), pl.lit(kind.kind).alias("kind"), *exprs
+        pl.lit(kind.engine, ENGINE).alias("engine"), pl.lit(kind.kind, KIND).alias("kind"), *exprs
     )
 
 

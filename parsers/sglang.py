@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from parsers.keyvalue import Field
-from parsers.records import BIG, INT, REAL
+from parsers.records import BIG, HIT_RATE_SCOPE, INT, REAL
 from parsers.samples import Kind
 
 _DECODE = {
@@ -85,14 +85,14 @@ def _prefill_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
         columns["prefix_hit_rate"] = (
             pl.col("cache hit rate").cast(REAL, strict=False) / 100
         ).round(6)
-        columns["hit_rate_scope"] = pl.lit("lifetime")
+        columns["hit_rate_scope"] = pl.lit("lifetime", HIT_RATE_SCOPE)
     elif "#new-token" in labels and "#cached-token" in labels:
         new = pl.col("#new-token").cast(REAL, strict=False)
         cached = pl.col("#cached-token").cast(REAL, strict=False)
         columns["prefix_hit_rate"] = (
             pl.when(new + cached > 0).then(cached / (new + cached)).otherwise(None)
         )
-        columns["hit_rate_scope"] = pl.lit("batch")
+        columns["hit_rate_scope"] = pl.lit("batch", HIT_RATE_SCOPE)
     return columns
 
 

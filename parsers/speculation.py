@@ -10,14 +10,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from parsers.records import ACCEPT_DEF, CHOICES
 from parsers.windows import DEFAULT_STEPS, Rank
 
-# SGLang 0.5.3.post2 to 0.5.10.post1: the bonus token is in the numerator.
-WITH_BONUS = "(accepted + bonus) / (steps * draft_tokens)"
-# SGLang 0.5.11 on.
-STRICT = "accepted / (steps * (draft_tokens - 1))"
-VLLM = "accepted / drafted"
-ASSUMED = ", assumed"
+STRICT, WITH_BONUS, VLLM, ASSUMED = CHOICES["accept_def"]
 _V0_COUNTS = (
     r'"Number of speculative tokens": (?P<k>[0-9]+).*'
     r'"Number of emitted tokens(?: tokens)?": (?P<emitted>[0-9]+)'
@@ -103,7 +99,9 @@ def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
         strict = pl.when(told).then(raw)
     else:
         strict = pl.lit(None, pl.Float64)
-    formula = pl.when(told).then(pl.lit(card.rate_def)).otherwise(pl.lit(STRICT + ASSUMED))
+    formula = (
+        pl.when(told).then(pl.lit(card.rate_def, ACCEPT_DEF)).otherwise(pl.lit(ASSUMED, ACCEPT_DEF))
+    )
     return rows.with_columns(
         request_steps=pl.when(pl.col("kind") == "decode").then(
             pl.col("running_reqs").cast(pl.Float64) * card.steps
@@ -139,5 +137,5 @@ def complete_vllm(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(
         request_steps=steps,
         draft_accept_rate=pl.when(drafted > 0).then(accepted / drafted),
-        accept_def=pl.when(pl.col("accept_rate_raw").is_not_null()).then(pl.lit(VLLM)),
+        accept_def=pl.when(pl.col("accept_rate_raw").is_not_null()).then(pl.lit(VLLM, ACCEPT_DEF)),
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from parsers.keyvalue import Field
-from parsers.records import BIG, INT, REAL
+from parsers.records import BIG, HIT_RATE_SCOPE, INT, REAL
 from parsers.samples import Kind
 
 _STATS = {
@@ -53,7 +53,7 @@ def _stats_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
         columns["kv_usage"] = _share(label)
     if "Prefix cache hit rate" in labels:
         columns["prefix_hit_rate"] = _share("Prefix cache hit rate")
-        columns["hit_rate_scope"] = pl.lit("last_1000_requests")
+        columns["hit_rate_scope"] = pl.lit("last_1000_requests", HIT_RATE_SCOPE)
     return columns
 
 

@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from parsers.records import CHOICES
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 SECOND = 1_000_000
-FROM = ("stamps", "steps", "configured")
-STAMPS, STEPS, CONFIGURED = range(3)
-WINDOW = ("mixed", "steady", "after_idle", "startup")
-MIXED, STEADY, AFTER_IDLE, STARTUP = range(4)
+STAMPS, STEPS, CONFIGURED = range(len(CHOICES["interval_from"]))
+MIXED, STEADY, AFTER_IDLE, STARTUP = range(len(CHOICES["window"]))
 IDLE_WINDOWS = 3  # a rank is idle after so many of its median windows without a line
 _HISTORY = 15
 DEFAULT_STEPS = 40  # SGLang's decode_log_interval where the arguments are unknown
@@ -116,8 +116,8 @@ class Measured:
     """Columns for a rank's rows, in their order."""
 
     interval_s: Floats
-    interval_from: Ints  # index into FROM
-    window: Ints  # index into WINDOW
+    interval_from: Ints  # place in CHOICES
+    window: Ints  # place in CHOICES
     late: list[tuple[int, float]]
 
 
@@ -285,8 +285,7 @@ def measure_spec(rows: pl.DataFrame, stats: pl.DataFrame, rank: Rank, engine: Ra
         np.nan if engine.configured is None else engine.configured,
         stats.select(timer.alias("t"))["t"].fill_null(np.nan).to_numpy(),
     )[at]
-    above_window = stats["window"].replace_strict(WINDOW, range(len(WINDOW)))
-    window = np.append(engine.window, above_window.to_numpy())[at]
+    window = np.append(engine.window, stats["window"].to_physical().to_numpy())[at]
     by_timer = ~np.isnan(above)
     stamps, late = rank.decode.split(ts, off, ~by_timer)
     return Measured(

@@ -18,6 +18,7 @@ TYPES = {
     pl.Boolean(): "BOOLEAN",
     pl.Datetime("us"): "TIMESTAMP",
     pl.List(pl.Float64()): "DOUBLE[]",
+    **{pl.Enum(choices): "VARCHAR" for choices in records.CHOICES.values()},
 }
 TABLES = {
     "samples": records.SAMPLES,
