@@ -114,7 +114,8 @@ class Store:
                     fold(self._writer)
                     self._appends = 0
                 self._writer.execute("BEGIN TRANSACTION")
-                rows = self._insert(batches)
+                with _without_pandas() if self._bulk else contextlib.nullcontext():
+                    rows = self._insert(batches)
                 for checkpoint in checkpoints:
                     self._insert_checkpoint(checkpoint)
                 self._writer.execute("COMMIT")
@@ -183,8 +184,7 @@ class Store:
             # Arrow, since DuckDB takes it several times faster than a polars frame; registered,
             # since variables of Python are out of reach once external access is off.
             name = f"new_{attribute}"
-            with _without_pandas() if self._bulk else contextlib.nullcontext():
-                self._writer.register(name, new[attribute].to_arrow())
+            self._writer.register(name, new[attribute].to_arrow())
             try:
                 self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
                 if sums is not None:

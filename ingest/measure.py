@@ -28,7 +28,7 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def placed(printed: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """Samples with their times, places and ranks in contract columns."""
     rows = printed.hstack(times).rename({"off": "byte_offset", "no": "line_no"})
-    return _with_ranks(rows).drop("date", "time", "ranks")
+    return _with_ranks(rows).drop("stamp", "date", "time", "ranks")
 
 
 def _with_ranks(rows: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from ingest import measure
@@ -212,7 +211,7 @@ class Pipeline:
     ) -> Batch:
         marks = self._marks(text, final)
         sample_ts, mark_ts = self._times(printed, marks)
-        starts, events = self._walk(marks, mark_ts, self._serving(text, printed), printed)
+        starts, events = self._walk(marks, mark_ts, _Serving.of(text, printed), printed)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
         for run in self._book.closed:
@@ -263,29 +262,24 @@ class Pipeline:
                 "time": [m.time for m in marks],
             },
             schema={"off": pl.Int64, "date": pl.String, "time": pl.String},
-        )
+        ).with_columns(stamp=pl.lit(None, records.TIME))
         if not marks:
-            return self._clock.resolve(printed.select("date", "time")), []
+            return self._clock.resolve(printed.select("stamp", "date", "time")), []
         both = pl.concat(
             [
-                printed.select("off", "date", "time", mark=pl.lit(None, pl.Int64)),
+                printed.select("off", "date", "time", "stamp", mark=pl.lit(None, pl.Int64)),
                 said.with_columns(mark=pl.int_range(len(marks), dtype=pl.Int64)),
             ]
         ).sort("off", maintain_order=True)
-        resolved = both.hstack(self._clock.resolve(both.select("date", "time")))
+        resolved = both.hstack(self._clock.resolve(both.select("stamp", "date", "time")))
         of_marks = resolved.filter(pl.col("mark").is_not_null()).sort("mark")["ts"].to_list()
         return resolved.filter(pl.col("mark").is_null()).select("ts", "ts_inferred"), of_marks
-
-    def _serving(self, text: pl.DataFrame, printed: pl.DataFrame) -> np.ndarray[Any, Any]:
-        """Offsets of lines that only a serving server prints, in order."""
-        access = text.filter("access")["off"]
-        return np.sort(np.concatenate([access.to_numpy(), printed["off"].to_numpy()]))
 
     def _walk(
         self,
         marks: list[Mark],
         times: list[datetime | None],
-        serving: np.ndarray[Any, Any],
+        serving: _Serving,
         printed: pl.DataFrame,
     ) -> tuple[list[tuple[int, Run]], list[dict[str, Any]]]:
         """Runs of the block with where they start in it, and its events."""
@@ -293,30 +287,27 @@ class Pipeline:
         book = self._book
         starts = [(-1, book.current)] if book.current else []
 
-        def served(start: int, end: int) -> bool:
-            return bool(np.searchsorted(serving, start) < np.searchsorted(serving, end))
-
         def begin(before: int) -> None:
             """A file that starts in the middle of a run: its first serving line opens it."""
-            if book.current is None and len(serving) and serving[0] < before:
-                starts.append((int(serving[0]), book.open(int(serving[0]))))
+            if book.current is None and serving.first is not None and serving.first < before:
+                starts.append((serving.first, book.open(serving.first)))
 
         for mark, ts in zip(marks, times, strict=True):
             begin(mark.off)
             if mark.kind == "traceback" and book.current is None:
                 continue
-            run = book.take(mark, served)
+            run = book.take(mark, serving.between)
             run.engine = run.engine or _engine_of(printed, run.start_off, mark.off)
             if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:
                 continue  # uvicorn says the same under either engine
             if not starts or starts[-1][1] is not run:
                 starts.append((mark.off, run))
             self._revive(run, printed, mark.off)
-            run.served |= served(run.start_off, mark.off)
+            run.served |= serving.between(run.start_off, mark.off)
             events.append(self._event(mark, ts, run))
         begin(self.offset + 1)
         for start, run in starts:
-            run.served |= served(max(start, run.start_off), self.offset)
+            run.served |= serving.between(max(start, run.start_off), self.offset)
         return starts, events
 
     def _revive(self, run: Run, printed: pl.DataFrame, before: int) -> None:
@@ -458,6 +449,25 @@ class Pipeline:
             for d in damaged
         ]
         return records.frame(rows, records.INGEST_LOG)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """Where a block has lines that only a serving server prints."""
+
+    offsets: tuple[pl.Series, pl.Series]  # of access lines and of samples, each in order
+
+    @classmethod
+    def of(cls, text: pl.DataFrame, printed: pl.DataFrame) -> _Serving:
+        return cls((text.filter("access")["off"], printed["off"]))
+
+    @property
+    def first(self) -> int | None:
+        return min((int(offs[0]) for offs in self.offsets if len(offs)), default=None)
+
+    def between(self, start: int, end: int) -> bool:
+        """Whether one of them starts in [start, end)."""
+        return any(offs.search_sorted(start) < offs.search_sorted(end) for offs in self.offsets)
 
 
 def _engine_of(printed: pl.DataFrame, start: int, end: int) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import threading
 from collections import deque
@@ -80,9 +79,6 @@ class Writer:
         return self._stopping or self._flushing > 0 or self._bytes >= self._gather
 
     def _run(self) -> None:
-        # What DuckDB loads to take a frame: here it is done beside the first parsing.
-        importlib.import_module("pyarrow.dataset")
-
         while True:
             with self._change:
                 self._change.wait_for(self._due)

@@ -36,8 +36,15 @@ class Clock:
         """Columns ts and ts_inferred for stamps in file order.
 
         Args:
-            stamps: columns date (YYYY-MM-DD, MM-DD or null) and time (HH:MM:SS[.fff] or null).
+            stamps: columns stamp (whole, or null), date (YYYY-MM-DD, MM-DD or null) and time
+                (HH:MM:SS[.fff] or null).
         """
+        printed = self._to_utc(stamps["stamp"])
+        if stamps.height and not printed.null_count():
+            self.last = printed[-1].isoformat()
+            return pl.DataFrame(
+                {"ts": printed, "ts_inferred": pl.repeat(False, len(printed), eager=True)}
+            )
         length = stamps["date"].str.len_bytes()
         bare = bool((length == 5).any())
         date = self._with_years(stamps["date"], length) if bare else stamps["date"]
@@ -52,7 +59,8 @@ class Clock:
             fraction = text.str.slice(20, 6).str.pad_end(6, "0").cast(pl.Int64, strict=False)
             ts = ts + (fraction.fill_null(0) * 1000).cast(pl.Duration("ns")).cast(pl.Duration("us"))
         ts = self._to_utc(ts)
-        inferred = (length != 10).fill_null(True) | ts.is_null()
+        inferred = printed.is_null() & ((length != 10).fill_null(True) | ts.is_null())
+        ts = pl.select(pl.coalesce(printed, ts)).to_series()
         if ts.null_count():
             last = datetime.fromisoformat(self.last) if self.last else None
             ts = ts.fill_null(strategy="forward")

@@ -17,12 +17,13 @@ import polars as pl
 from parsers import keyvalue
 from parsers.keyvalue import Field
 from parsers.lines import clean
-from parsers.records import ENGINE, KIND, TEXT, Schema
+from parsers.records import ENGINE, KIND, TEXT, TIME, Schema
 
 # Where and when a sample was printed; the rest of the frame is contract columns.
 PRINTED: Schema = {
     "off": pl.Int64(),
     "no": pl.Int64(),
+    "stamp": TIME,  # the whole stamp to the second; else null, and what there is of it in:
     "date": TEXT,  # YYYY-MM-DD, MM-DD or null
     "time": TEXT,  # HH:MM:SS with fraction if printed, or null
     "ranks": TEXT,  # " DP0 TP0" as printed
@@ -82,10 +83,13 @@ class Kind:
     whole: Callable[[Sequence[Field]], bool] = lambda _: True  # whether the last value is whole
 
 
+_Place = tuple[str, int, int]  # a value, where it starts and ends in the line
+
+
 @dataclass(frozen=True, slots=True)
 class _Record:
     kind: Kind
-    printed: dict[str, tuple[str, int, int]]  # date, time, ranks, engine_no: value and place
+    printed: dict[str, _Place]  # date, time, ranks, engine_no
     fields: list[Field]
     plain: bool  # fields stand in the text as read
 
@@ -175,7 +179,7 @@ class Reader:
             return None  # colours inside the stamp
         spans = [
             (at, end, f"(?P<{_AS}{name}>{_RANKS if name == 'ranks' else keyvalue.blank(value)})")
-            for name, (value, at, end) in record.printed.items()
+            for name, (value, at, end) in _with_stamp(record.printed, line).items()
         ]
         spans += [
             (f.start, f.end, keyvalue.value_pattern(f.value, f"v{i}"))
@@ -256,7 +260,7 @@ def _read_alone(
             groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
     frames = []
     for (engine, kind, labels), rows in groups.items():
-        schema = {_AS + name: dtype for name, dtype in PRINTED.items()}
+        schema = {_AS + name: dtype for name, dtype in PRINTED.items() if name != "stamp"}
         schema |= dict.fromkeys(labels, TEXT)
         found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
         frames.append(_columns(by_name[engine, kind], found, labels))
@@ -293,6 +297,9 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     roots = [expr.meta.root_names() for expr in mapped.values()]
     used = {names[0] for names in roots if len(names) == 1}
     extra = [label for label in labels if label not in used]
+    if _AS + "stamp" in found.columns:
+        stamp = pl.col(_AS + "stamp").str.slice(0, 19)
+        found = found.with_columns(stamp.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False))
     exprs = [
         (pl.col(_AS + name) if _AS + name in found.columns else pl.lit(None, dtype)).alias(name)
         for name, dtype in PRINTED.items()
@@ -303,6 +310,15 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     return found.select(
         pl.lit(kind.engine, ENGINE).alias("engine"), pl.lit(kind.kind, KIND).alias("kind"), *exprs
     )
+
+
+def _with_stamp(printed: dict[str, _Place], line: str) -> dict[str, _Place]:
+    """Date and time as one value where they stand side by side in full, to the second."""
+    date, time = printed.get("date"), printed.get("time")
+    if not date or not time or (len(date[0]), len(time[0])) != (10, 8) or time[1] != date[2] + 1:
+        return printed
+    rest = {name: place for name, place in printed.items() if name not in ("date", "time")}
+    return rest | {"stamp": (line[date[1] : time[2]], date[1], time[2])}
 
 
 def _extra(labels: Sequence[str]) -> pl.Expr:

@@ -131,9 +131,9 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
     at = np.flatnonzero(is_decode)
     windows = _Windows.of(rows, is_decode, at, gaps, rank, run)
     estimate = _estimates(rows, at, run)
-    usual = _medians(estimate, rank)
+    usual = _Usual.of(estimate, rank)
     if len(at):
-        _measure_decodes(rows, at, ts, off, windows, estimate, usual[:-1], rank, run, out)
+        _measure_decodes(rows, at, ts, off, windows, estimate, usual, rank, run, out)
     prefills = np.flatnonzero(~is_decode)
     if len(prefills):
         out.interval_s[prefills], late = rank.prefill.split(
@@ -141,7 +141,7 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
         )
         out.late += late
         silence = _certain_gap(gaps[prefills], ts[prefills])
-        idle = silence > IDLE_WINDOWS * usual[np.searchsorted(at, prefills)]
+        idle = usual.is_idle(silence, np.searchsorted(at, prefills))
         startup = _before_ready(off[prefills], run)
         out.window[prefills] = np.select([startup, idle], [STARTUP, AFTER_IDLE], MIXED)
     rank.line_ts = int(ts[-1])
@@ -206,7 +206,7 @@ def _measure_decodes(
     off: Ints,
     windows: _Windows,
     estimate: Floats,
-    usual: Floats,
+    usual: _Usual,
     rank: Rank,
     run: RunClock,
     out: Measured,
@@ -214,7 +214,7 @@ def _measure_decodes(
     running = _floats(rows, "running_reqs")[at]
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
     opened = np.append(-1 if rank.decode_off is None else rank.decode_off, off[at][:-1])
-    idle = _certain_gap(windows.gap, ts[at]) > IDLE_WINDOWS * usual
+    idle = usual.is_idle(_certain_gap(windows.gap, ts[at]), np.arange(len(at)))
     first = opened < 0
     startup = _before_ready(off[at], run) | _before_ready(opened, run)
     same = (running == before) & (running > 0) & ~idle & ~startup & ~first
@@ -302,13 +302,35 @@ def _certain_gap(gap: Ints, ts: Ints) -> Floats:
     return gap / SECOND - np.where(ts % SECOND == 0, 1.0, 0.0)
 
 
-def _medians(values: Floats, rank: Rank) -> Floats:
-    """The median of the windows before each one, and after the last; infinite where none is."""
-    known = np.concatenate([np.array(rank.estimates, float), values])
-    series = pl.Series(known).fill_nan(None).fill_null(strategy="forward")
-    medians = series.rolling_median(_HISTORY, min_samples=1).fill_null(np.inf).to_numpy()
-    rank.estimates = series.drop_nulls().tail(_HISTORY).to_list()
-    return np.append(np.inf, medians)[-len(values) - 1 :]
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """The usual length of a rank's windows: the median of the last ones before a line."""
+
+    known: Floats  # window lengths; before the block's own _HISTORY older ones, NaN where none is
+
+    @classmethod
+    def of(cls, estimates: Floats, rank: Rank) -> _Usual:
+        known = pl.Series(np.concatenate([np.array(rank.estimates, float), estimates]))
+        known = known.fill_nan(None).fill_null(strategy="forward")
+        rank.estimates = known.drop_nulls().tail(_HISTORY).to_list()
+        older = len(known) - len(estimates)
+        filled = known.fill_null(np.nan).to_numpy()
+        return cls(np.concatenate([np.full(_HISTORY - older, np.nan), filled]))
+
+    def is_idle(self, silence: Floats, at: Ints) -> Bools:
+        """Whether silences (seconds) before the decode lines number `at` were idle.
+
+        Most are shorter than a stamp can tell, so medians are taken for the few others only.
+        """
+        out = np.zeros(len(silence), bool)
+        long = np.flatnonzero(silence > 0)
+        if len(long):
+            before = np.lib.stride_tricks.sliding_window_view(self.known, _HISTORY)[at[long]]
+            known = ~np.isnan(before).all(axis=1)
+            out[long[known]] = silence[long[known]] > IDLE_WINDOWS * np.nanmedian(
+                before[known], axis=1
+            )
+        return out
 
 
 def _intervals(gap: Floats, rank: Rank, default_s: float) -> Floats:

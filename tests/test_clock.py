@@ -14,7 +14,7 @@ from tests.logs import decode, read, stats, text
 
 def _resolve(clock: Clock, *stamps: tuple[str | None, str | None]) -> pl.DataFrame:
     frame = pl.DataFrame(stamps, schema={"date": pl.String, "time": pl.String}, orient="row")
-    return clock.resolve(frame)
+    return clock.resolve(frame.with_columns(stamp=pl.lit(None, pl.Datetime("us"))))
 
 
 @pytest.mark.parametrize(
