@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 from data.errors import SourceError
 from data.store import Store
+from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.pipeline import SourceInfo
 from ingest.reading import Append, Reading
 from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
-GATHER_BYTES = 96 << 20  # a commit of few rows costs almost as much as one of many
+GATHER_BYTES = 32 << 20
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
 
@@ -50,12 +51,13 @@ def import_logs(
     label: str | None = None,
     zone: str | None = None,
     progress: Progress | None = None,
-    followed: Collection[str] = (),
+    claims: Claims | None = None,
 ) -> ImportReport:
     """Read files, folders and globs to their end into the store; each file is read once only.
 
-    `followed`: files that this process reads already, live.
+    `claims`: of the readers of this process; what they read already is left out.
     """
+    claims = claims or Claims()
     report = ImportReport()
     sizes = _readable(locations, report)
     total = sum(sizes.values())
@@ -63,20 +65,34 @@ def import_logs(
     try:
         for path, size in sizes.items():
             report.files += 1
-            if str(path) in followed:
-                report.notes.append(f"{path}: is being followed, so it is stored as it grows")
-            elif not size:
+            if not size:
                 report.notes.append(f"{path}: no lines yet")
-            else:
-                with closing(LocalFile(path)) as file:
+                continue
+            with closing(LocalFile(path)) as file, _claimed(file, claims, report) as free:
+                if free:
                     source = SourceInfo(str(path), label, zone, file.changed_at())
                     store.add_source(source.source_id, "file", str(path), label, zone)
                     tell = partial(_tell, progress, total)
-                    _import(store, writer, source, file, report, tell)
-        writer.flush()
+                    _import(store, writer, source, file, report, tell, claims)
+                    # The next reader, of this file or of a copy, goes on from what is stored.
+                    writer.flush()
     finally:
         writer.stop()
     return report
+
+
+@contextmanager
+def _claimed(file: LocalFile, claims: Claims, report: ImportReport) -> Iterator[bool]:
+    """Keep other readers off the file; False and a note if one is at it."""
+    other = claims.take(file, None)
+    if other is not None:
+        report.notes.append(other.describe(file.path))
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        claims.release(file)
 
 
 def _tell(progress: Progress | None, total: int, done: int) -> None:
@@ -110,10 +126,10 @@ def _import(
     file: LocalFile,
     report: ImportReport,
     progress: Callable[[int], object],
+    claims: Claims,
 ) -> None:
-    writer.flush()  # an earlier file of this import may hold the same content
     with store.cursor() as con:
-        point = resume_point(con, file, adopt_copies=True)
+        point = resume_point(con, file, adopt_copies=True, taken=claims.others(file))
     last = point.last
     if last is not None and last.finished and last.byte_offset == file.size():
         elsewhere = "" if last.path == str(file.path) else f" as {last.path}"
@@ -121,7 +137,9 @@ def _import(
         return
     known = report.samples, len(report.run_ids)
     with ThreadPoolExecutor(1, "scan") as ahead:
-        _read_to_end(Reading(source, file, last, point.seq, ahead), writer, report, progress)
+        reading = Reading(source, file, last, point.seq, ahead)
+        claims.tell(file, reading.file_id)
+        _read_to_end(reading, writer, report, progress)
     if last is None and known == (report.samples, len(report.run_ids)):
         report.notes.append(f"{file.path}: no line of an SGLang or vLLM server in it")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from parsers import keyvalue
+from parsers import commas, keyvalue
 from parsers.keyvalue import Field
 from parsers.lines import clean
 from parsers.records import ENGINE, KIND, TEXT, TIME, Schema
@@ -57,10 +57,13 @@ _RECORD_START = re.compile(
     r"|(?:\([A-Za-z]\w* pid=[0-9]+\) )?(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)"
     r" [0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} \[?[^\]\[\s]+:[0-9]+\] "
 )
-# A quoted or bracketed text before a sample's first word: it is quoted, not printed.
+# A line, or a text field in it, that quotes what a client sent: what looks like a record after it
+# is none. No word of a periodic line may match.
 _QUOTING = re.compile(
-    r"obj=|prompt|text'|\"content\"|\"event\": \"request|Received request|Traceback|output:"
+    r"(?:Receive|Finish)(?: OpenAI)?: obj=|Received request |Generated response "
+    r"|\"event\": \"request|\b(?:prompt|text|content|output)\\*['\"]?\s?[=:]\s?[\[{(]*\\*['\"]"
 )
+_BAR = re.compile(r"(?:it/s|s/it)\]")
 _LOOSE_END = re.compile(r"[\s,.]*$")
 _MAX_PATTERNS = 48
 _AS = "printed_"  # keeps PRINTED columns apart from a field that is called "time"
@@ -80,7 +83,8 @@ class Kind:
     columns: Callable[[Sequence[str]], dict[str, pl.Expr]]
     adapt: Callable[[re.Match[str], list[Field]], list[Field]] = lambda _, fields: fields
     needs: tuple[str, ...] = ()  # a line with none of these names is no record
-    whole: Callable[[Sequence[Field]], bool] = lambda _: True  # whether the last value is whole
+    # Whether the last value is whole; the text is what stands after it: blanks and commas.
+    whole: Callable[[Sequence[Field], str], bool] = lambda *_: True
 
 
 _Place = tuple[str, int, int]  # a value, where it starts and ends in the line
@@ -100,6 +104,7 @@ class _Pattern:
     gate: str  # a text that all its lines contain
     regex: str
     labels: tuple[str, ...]
+    commas: commas.Commas | None  # the cheaper way to the same values, where the form allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,24 +155,23 @@ class Reader:
     def _take(
         self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
     ) -> pl.DataFrame:
-        if not lines.height:
-            return lines
-        gated = lines["line"].str.contains(pattern.gate, literal=True)
-        maybe = lines if gated.all() else lines.filter(gated)
-        found = maybe.select(
-            pl.col("off").alias(_AS + "off"),
-            pl.col("no").alias(_AS + "no"),
-            pl.col("line").str.extract_groups(pattern.regex).alias("g"),
-        ).unnest("g")
-        hit = found["v0"].is_not_null()
-        if not hit.any():
-            return lines
-        whole = bool(hit.all())
-        kept = found if whole else found.filter(hit)
-        names = {f"v{i}": label for i, label in enumerate(pattern.labels)}
-        frames.append(_columns(pattern.kind, kept.rename(names), pattern.labels))
-        rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
-        return rest if whole else pl.concat([rest, maybe.filter(~hit)]).sort("off")
+        """Reads the lines that fit into `frames`; returns the others."""
+        for way in (_by_commas, _by_regex) if pattern.commas else (_by_regex,):
+            if not lines.height:
+                break
+            gated = lines["line"].str.contains(pattern.gate, literal=True)
+            maybe = lines if gated.all() else lines.filter(gated)
+            fits, values = way(pattern, maybe["line"])
+            if not fits.any():
+                continue
+            places = maybe.select(pl.col("off", "no").name.prefix(_AS))
+            found = places.hstack(values)
+            whole = bool(fits.all())
+            kept = found if whole else found.filter(fits)
+            frames.append(_columns(pattern.kind, kept, pattern.labels))
+            rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
+            lines = rest if whole else pl.concat([rest, maybe.filter(~fits)]).sort("off")
+        return lines
 
     def _learn(self, line: str) -> _Pattern | None:
         if len(_RECORD_START.findall(line)) > 1:
@@ -185,8 +189,12 @@ class Reader:
             (f.start, f.end, keyvalue.value_pattern(f.value, f"v{i}"))
             for i, f in enumerate(record.fields)
         ]
-        regex, at = "^", 0
+        regex, at, head = "^", 0, ""
+        first = record.fields[0]
+        head_end = first.start - len(first.key) - 2
         for start, end, piece in sorted(spans):
+            if start == first.start:
+                head = regex + keyvalue.blank(line[at : head_end - 2])
             regex += keyvalue.blank(line[at:start]) + piece
             at = end
         rest = line[at:]
@@ -194,11 +202,28 @@ class Reader:
         # reads unambiguous patterns several times faster.
         regex += "[, \t\r]*$" if not rest.strip(", \t\r") else keyvalue.blank(rest) + "$"
         labels = tuple(f.key for f in record.fields)
-        return _Pattern(record.kind, labels[0] + ":", regex, labels)
+        cheap = commas.learn(line, head, head_end, record.fields)
+        return _Pattern(record.kind, _gate(line, first), regex, labels, cheap)
 
     def _remember(self, pattern: _Pattern) -> None:
         self._patterns.append(pattern)
         del self._patterns[:-_MAX_PATTERNS]
+
+
+def _by_regex(pattern: _Pattern, lines: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+    found = lines.str.extract_groups(pattern.regex).struct.unnest()
+    names = {f"v{i}": label for i, label in enumerate(pattern.labels)}
+    return found["v0"].is_not_null(), found.rename(names)
+
+
+def _by_commas(pattern: _Pattern, lines: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
+    assert pattern.commas is not None
+    return pattern.commas.read(lines)
+
+
+def _gate(line: str, first: Field) -> str:
+    """The longest text before the first value that has no number in it: all lines hold it."""
+    return re.split(r"[0-9]", line[: first.start])[-1]
 
 
 _RANKS = r"(?: [A-Z][A-Z_]*[0-9]+)*"
@@ -216,7 +241,8 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
         if _QUOTING.search(before) and '"message"' not in before:
             return None
         fields = keyvalue.tail(text, start.end())
-        torn = bool(fields) and text[fields[-1].end :] == "" and not kind.whole(fields)
+        rest = text[fields[-1].end :] if fields else ""
+        torn = bool(fields) and not rest.strip(" \t,") and not kind.whole(fields, rest)
         if torn:
             fields = fields[:-1]
         adapted = kind.adapt(start, fields)
@@ -271,14 +297,15 @@ def _records(line: str) -> Iterator[tuple[int, str]]:
     """The records of one line with their byte places in it.
 
     The first one keeps what wraps it and starts where the line does, unless a progress bar
-    stands before it.
+    stands before it. Whatever looks like a record after a quoting word is quoted.
     """
     text = clean(line)
-    if _QUOTING.search(text):
-        yield 0, text  # whatever looks like a record in it is quoted
-        return
-    starts = [m.start() for m in _RECORD_START.finditer(text)]
-    if starts and (text.rfind("\r", 0, starts[0]) >= 0 or "it/s]" in text[: starts[0]]):
+    quoting = _QUOTING.search(text)
+    starts = [
+        m.start()
+        for m in _RECORD_START.finditer(text, 0, quoting.start() if quoting else len(text))
+    ]
+    if starts and (text.rfind("\r", 0, starts[0]) >= 0 or _BAR.search(text[: starts[0]])):
         pass
     else:
         starts[:1] = [0]
@@ -325,15 +352,19 @@ def _extra(labels: Sequence[str]) -> pl.Expr:
     """A JSON object of the printed fields: numbers as numbers, all else as text."""
     pieces: list[pl.Expr] = []
     for i, label in enumerate(labels):
-        value = pl.col(label)
+        value = pl.col(label).cast(pl.String)
         quoted = value.str.replace_all("\\", "\\\\", literal=True).str.replace_all(
             '"', '\\"', literal=True
         )
-        is_number = value.str.contains(r"^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$")
+        whole = value.str.contains(r"^-?(?:0|[1-9][0-9]*)$")
+        broken = value.str.contains(r"^-?[0-9]+\.[0-9]+$")
+        number = value.cast(pl.Float64, strict=False).cast(pl.String)
         pieces += [
             pl.lit(("{" if not i else ", ") + f'"{label}": '),
-            pl.when(is_number)
+            pl.when(whole)
             .then(value)
+            .when(broken)
+            .then(number)
             .otherwise(pl.concat_str(pl.lit('"'), quoted, pl.lit('"'))),
         ]
     return pl.concat_str(*pieces, pl.lit("}"))
