@@ -25,9 +25,12 @@ class Checkpoint:
     state: str
     finished: bool = False
     new_texts: tuple[tuple[str, str], ...] = ()  # hash and text; in a table of their own
+    after: int | None = None  # seq of the one it goes on from, 0: none; None: any lower one
 
 
-COLUMNS = tuple(field.name for field in fields(Checkpoint) if field.name != "new_texts")
+COLUMNS = tuple(
+    field.name for field in fields(Checkpoint) if field.name not in ("new_texts", "after")
+)
 _COLUMNS = ", ".join(COLUMNS)
 
 
@@ -58,6 +61,14 @@ def with_head(con: duckdb.DuckDBPyConnection, fingerprint: str, length: int) -> 
         f"AND fingerprint_len = {length} ORDER BY byte_offset DESC"
     ).fetchall()
     return [Checkpoint(*row) for row in rows]
+
+
+def latest_seq(con: duckdb.DuckDBPyConnection, file_id: str) -> int:
+    """The highest seq of this generation, 0 if nothing of it is stored."""
+    row = con.execute(
+        f"SELECT max(seq) FROM checkpoints WHERE file_id = {literal(file_id)}"
+    ).fetchone()
+    return int(row[0]) if row and row[0] is not None else 0
 
 
 def last_seq(con: duckdb.DuckDBPyConnection, path: str) -> int:

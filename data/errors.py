@@ -2,6 +2,7 @@
 
 ServescopeError
 ├── StoreError      the store cannot be opened, read or written
+│   └── ConflictError   another reader has stored these bytes already
 ├── SourceError     a source cannot be read
 ├── ControlError    the running `servescope up` cannot be reached or refuses
 └── CommandError    a command was asked for something that does not exist
@@ -18,6 +19,14 @@ class ServescopeError(Exception):
 
 class StoreError(ServescopeError):
     """The store cannot be opened, read or written."""
+
+
+class ConflictError(StoreError):
+    """Another reader has stored more of this file since; what is refused is stored already."""
+
+    def __init__(self, text: str, file_id: str) -> None:
+        super().__init__(text)
+        self.file_id = file_id
 
 
 class SourceError(ServescopeError):

@@ -19,8 +19,8 @@ import duckdb
 import polars as pl
 
 from data import compact, summary
-from data.checkpoints import COLUMNS, Checkpoint
-from data.errors import StoreError
+from data.checkpoints import COLUMNS, Checkpoint, latest_seq
+from data.errors import ConflictError, StoreError
 from data.fold import EVERY_APPENDS, due, fold
 from data.literal import literal
 from data.lock import StoreLock
@@ -71,6 +71,7 @@ class Store:
         self._bulk = bulk
         self._writer = con.cursor()
         self._turn = threading.Lock()
+        self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
     @classmethod
@@ -107,13 +108,18 @@ class Store:
         self.append_all([batch] if batch is not None else [], [checkpoint] if checkpoint else [])
 
     def append_all(self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint]) -> None:
-        """Store several batches and checkpoints in one transaction."""
+        """Store several batches and checkpoints in one transaction.
+
+        ConflictError for a checkpoint that does not go on from the latest one of its file: then
+        another reader has stored these bytes already.
+        """
         with self._turn:
             try:
                 if self._appends >= EVERY_APPENDS:
                     fold(self._writer)
                     self._appends = 0
                 self._writer.execute("BEGIN TRANSACTION")
+                latest = self._in_order(checkpoints)
                 with _without_pandas() if self._bulk else contextlib.nullcontext():
                     rows = self._insert(batches)
                 for checkpoint in checkpoints:
@@ -125,6 +131,7 @@ class Store:
                 if isinstance(error, duckdb.Error):
                     raise StoreError(explain(self.path, error)) from error
                 raise
+            self._latest |= latest
             self._appends += 1
             if rows:
                 self.revision += 1
@@ -163,6 +170,24 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _in_order(self, checkpoints: Sequence[Checkpoint]) -> dict[str, int]:
+        """The latest seq of each file after these checkpoints."""
+        latest: dict[str, int] = {}
+        for new in checkpoints:
+            if new.file_id not in latest:
+                known = self._latest.get(new.file_id)
+                latest[new.file_id] = (
+                    latest_seq(self._writer, new.file_id) if known is None else known
+                )
+            before = latest[new.file_id]
+            if new.seq <= before or new.after not in (None, before):
+                raise ConflictError(
+                    f"{new.path}: another reader has stored more of it meanwhile; try again",
+                    new.file_id,
+                )
+            latest[new.file_id] = new.seq
+        return latest
 
     def _insert(self, batches: Sequence[BatchLike]) -> int:
         new = (

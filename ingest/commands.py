@@ -14,13 +14,16 @@ import polars as pl
 from data import queries
 from data.errors import CommandError
 from data.store import Store
+from ingest.claims import Claims
 from ingest.status import SourceStatus
 
 EXPORTS = ("runs", "samples", "events")
 
 
-class Statuses(Protocol):
-    """Who knows how the sources are doing."""
+class Following(Protocol):
+    """Who follows the sources of this process."""
+
+    claims: Claims
 
     def status(self) -> list[SourceStatus]: ...
 
@@ -28,7 +31,7 @@ class Statuses(Protocol):
 class Commands:
     """The commands over an open store."""
 
-    def __init__(self, store: Store, supervisor: Statuses | None = None) -> None:
+    def __init__(self, store: Store, supervisor: Following | None = None) -> None:
         self._store = store
         self._supervisor = supervisor
 
@@ -72,13 +75,12 @@ class Commands:
         """Import files, folders and globs; what was done."""
         from ingest.importer import import_logs
 
-        followed = {str(entry["path"]) for entry in self.status()}
+        claims = self._supervisor.claims if self._supervisor else Claims()
         return asdict(
             import_logs(
-                self._store, locations,
-                label=label, zone=zone, progress=progress, followed=followed,
+                self._store, locations, label=label, zone=zone, progress=progress, claims=claims
             )
-        )  # fmt: skip
+        )
 
 
 def select(

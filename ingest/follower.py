@@ -18,6 +18,7 @@ from data.checkpoints import Checkpoint
 from data.errors import ServescopeError, SourceError
 from data.store import Store
 from ingest import status
+from ingest.claims import Claims
 from ingest.identity import resume_point, rotated_file
 from ingest.pipeline import SourceInfo
 from ingest.reading import Append, ContentChangedError, Reading
@@ -45,7 +46,7 @@ class Follower(threading.Thread):
         store: Store,
         writer: Writer,
         board: StatusBoard,
-        claims: dict[Path, str],
+        claims: Claims,
     ) -> None:
         super().__init__(name=f"follow {location}", daemon=True)
         self.wake = threading.Event()
@@ -55,10 +56,10 @@ class Follower(threading.Thread):
         self._store = store
         self._writer = writer
         self._board = board
-        self._claims = claims  # which source reads which file, of all followers
+        self._claims = claims
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
-        self._claimed: Path | None = None
+        self._file: LocalFile | None = None  # claimed
 
     def stop(self) -> None:
         """Ask the thread to end; what was read is not lost but read again next time."""
@@ -81,6 +82,8 @@ class Follower(threading.Thread):
 
     def poll(self) -> None:
         """Look once and read all there is."""
+        if self._reading is not None and self._writer.refused(self._reading.file_id):
+            self._close()
         if self._reading is None and not self._open():
             return
         reading = self._reading
@@ -109,16 +112,14 @@ class Follower(threading.Thread):
         if target is None or not target.exists():
             self._board.set(state=status.WAITING)
             return False
-        place = target.resolve()
-        owner = self._claims.setdefault(place, self._source.source_id)
-        if owner != self._source.source_id:
-            raise SourceError(f"{target}: is followed already, as {owner}; name it once")
-        self._claimed = place
         file = LocalFile(target)
+        if not self._claim(file):
+            self._board.set(state=status.WAITING)
+            return False
         # What an earlier generation has queued belongs before the look into the checkpoints.
         self._writer.flush()
         with self._store.cursor() as con:
-            point = resume_point(con, file, adopt_copies=False)
+            point = resume_point(con, file, adopt_copies=False, taken=self._claims.others(file))
             if point.last is not None:
                 self._board.set(run_id=queries.latest_run(con, self._source.source_id))
         seq, previous = point.seq, point.previous
@@ -133,6 +134,17 @@ class Follower(threading.Thread):
             reading.note("rotated", f"{target} was replaced while it was not followed")
         self._begin(reading)
         return True
+
+    def _claim(self, file: LocalFile) -> bool:
+        """Keep other readers off; False while an import reads it, which then is gone on from."""
+        other = self._claims.take(file, self._source.source_id)
+        if other is None:
+            self._file = file
+            return True
+        file.close()
+        if other.source_id is None:
+            return False
+        raise SourceError(f"{file.path}: is followed already, as {other.source_id}; name it once")
 
     def _finish_rotated(self, previous: Checkpoint, seq: int) -> int:
         """Read the rest of a file that was rotated away meanwhile; gives the highest seq."""
@@ -151,6 +163,7 @@ class Follower(threading.Thread):
 
     def _begin(self, reading: Reading) -> None:
         self._reading, self._mark = reading, None
+        self._claims.tell(reading.file, reading.file_id)
         self._board.set(path=str(reading.file.path), lag_bytes=reading.file.size() - reading.offset)
         start = max(0, reading.offset - SHOWN_BEFORE_BYTES)
         before = reading.file.read(start, reading.offset - start)
@@ -236,12 +249,11 @@ class Follower(threading.Thread):
         self._stopping.wait(RETRY_S)
 
     def _close(self) -> None:
-        if self._claimed is not None:
-            self._claims.pop(self._claimed, None)
-            self._claimed = None
-        if self._reading is not None:
-            self._reading.file.close()
-            self._reading = None
+        self._reading = None
+        if self._file is not None:
+            self._claims.release(self._file)
+            self._file.close()
+            self._file = None
 
 
 def _has_content(path: Path) -> bool:

@@ -5,6 +5,7 @@ Inodes are no help: they are reused, and a restored or copied file has another o
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,24 +37,31 @@ class ResumePoint:
 
 
 def resume_point(
-    con: duckdb.DuckDBPyConnection, file: LocalFile, *, adopt_copies: bool
+    con: duckdb.DuckDBPyConnection,
+    file: LocalFile,
+    *,
+    adopt_copies: bool,
+    taken: Collection[str] = (),
 ) -> ResumePoint:
     """Find what was read of this file, by its path and by its content.
 
     A file that moved is known by its whole head and goes on where it was. A copy of a file that
     is still in place is the same content once more: an import takes it as known, while a follower
-    must not, since the two may grow apart.
+    must not, since the two may grow apart. Nor is a generation of `taken` adopted: another reader
+    is at it.
     """
     path = str(file.path)
     seq = checkpoints.last_seq(con, path)
     previous = checkpoints.last_under_path(con, path)
     if previous is not None:
         previous = _whole(con, previous)
-        if holds(file, previous):
+        if previous.file_id not in taken and holds(file, previous):
             return ResumePoint(previous, seq)
     if file.size() >= HEAD_BYTES:
         for other in checkpoints.with_head(con, file.fingerprint(HEAD_BYTES), HEAD_BYTES):
-            if holds(file, other) and (adopt_copies or not _in_place(other, file)):
+            if other.file_id in taken or not holds(file, other):
+                continue
+            if adopt_copies or not _in_place(other, file):
                 return ResumePoint(_whole(con, other), max(seq, other.seq), previous)
     return ResumePoint(None, seq, previous)
 

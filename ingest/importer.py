@@ -14,7 +14,7 @@ from data.store import Store
 from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.pipeline import SourceInfo
-from ingest.reading import Append, Reading
+from ingest.reading import SCANS_AHEAD, Append, Reading
 from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
@@ -136,7 +136,7 @@ def _import(
         report.notes.append(f"{file.path}: already stored{elsewhere}")
         return
     known = report.samples, len(report.run_ids)
-    with ThreadPoolExecutor(1, "scan") as ahead:
+    with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead:
         reading = Reading(source, file, last, point.seq, ahead)
         claims.tell(file, reading.file_id)
         _read_to_end(reading, writer, report, progress)

@@ -7,6 +7,7 @@ must be committed together: the frames and the checkpoint behind them.
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from ingest.pipeline import Batch, Pipeline, Scanned, SourceInfo
 from ingest.sources.file import HEAD_BYTES, LocalFile
 from ingest.state import pack
 from parsers import records
+
+SCANS_AHEAD = 2  # blocks that a bulk import scans beside the one it absorbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,13 @@ class Reading:
         self.file = file
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self.seq = max(seq, last.seq) if last else seq
+        self._stored_seq = last.seq if last else 0  # the checkpoint that the next one goes on from
         self._source = source
         self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
         self._offset = self._blocks.offset
         self._ahead = ahead
-        self._coming: Future[tuple[Block, Scanned] | None] | None = None
+        self._coming: deque[tuple[Block, Future[Scanned]]] = deque()
         self._head_len = last.fingerprint_len if last else 0
         self._head = last.fingerprint if last else file.fingerprint(0)
         self._tail = last.tail_hash if last else file.tail_hash(0)
@@ -96,6 +100,7 @@ class Reading:
         tail = self.file.tail_hash(end)
         if self.file.size() < end or self.file.fingerprint(self._head_len) != self._head:
             self._blocks.offset = self.offset
+            self._coming.clear()
             raise ContentChangedError("rewritten")
         self._offset, self._tail = end, tail
         self._extend_head()
@@ -103,16 +108,19 @@ class Reading:
 
     def _next(self, final: bool) -> tuple[Block, Scanned] | None:
         if self._ahead is None:
-            return self._scan(final)
-        coming = self._coming or self._ahead.submit(self._scan, final)
-        found = coming.result()
-        self._coming = self._ahead.submit(self._scan, final) if found else None
-        return found
-
-    def _scan(self, final: bool) -> tuple[Block, Scanned] | None:
-        at = self._blocks.offset
-        block = self._blocks.next(final=final)
-        return None if block is None else (block, self._pipeline.scan(block.data, at))
+            at = self._blocks.offset
+            block = self._blocks.next(final=final)
+            return None if block is None else (block, self._pipeline.scan(block.data, at))
+        while len(self._coming) <= SCANS_AHEAD:
+            at = self._blocks.offset
+            block = self._blocks.next(final=final)
+            if block is None:
+                break
+            self._coming.append((block, self._ahead.submit(self._pipeline.scan, block.data, at)))
+        if not self._coming:
+            return None
+        block, scanned = self._coming.popleft()
+        return block, scanned.result()
 
     def finish(self) -> Append:
         """The file is complete: close what was left open."""
@@ -144,8 +152,9 @@ class Reading:
             source_id=self._source.source_id, file_id=self.file_id, path=str(self.file.path),
             seq=self.seq, byte_offset=self.offset, line_no=self._pipeline.line_no,
             fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
-            state=state, finished=finished, new_texts=new,
+            state=state, finished=finished, new_texts=new, after=self._stored_seq,
         )  # fmt: skip
+        self._stored_seq = self.seq
         return Append(batch, checkpoint, block.data, block.size)
 
 

@@ -15,6 +15,7 @@ from watchdog.observers import Observer
 from data.errors import SourceError, StoreError
 from data.store import Store
 from ingest import status
+from ingest.claims import Claims
 from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
 from ingest.sources.file import LocalFile, folder_of, newest
@@ -58,6 +59,7 @@ class Supervisor:
     """Follows sources into the store from `start` to `stop`."""
 
     def __init__(self, store: Store, specs: Iterable[SourceSpec]) -> None:
+        self.claims = Claims()
         self._store = store
         self._specs = {spec.source_id: spec for spec in specs}
         self._boards = {
@@ -70,14 +72,13 @@ class Supervisor:
     def start(self) -> None:
         """Start following."""
         self._writer = Writer(self._store, retry=True)
-        claims: dict[Path, str] = {}
         for source_id, spec in self._specs.items():
             # On a full disk the next start writes it down; the writer tells, and goes on trying.
             with contextlib.suppress(StoreError):
                 self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
             info = SourceInfo(source_id, label=spec.label, zone=spec.zone)
             follower = Follower(
-                info, spec.location, self._store, self._writer, self._boards[source_id], claims
+                info, spec.location, self._store, self._writer, self._boards[source_id], self.claims
             )
             self._watch(follower, folder_of(spec.location))
             self._followers.append(follower)

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from data.errors import StoreError
+from data.errors import ConflictError, StoreError
 from data.store import Store
 from ingest.reading import Append
 
@@ -35,6 +35,7 @@ class Writer:
         self._bytes = 0  # queued or being committed
         self._busy = False
         self._flushing = 0  # callers of flush
+        self._refused: set[str] = set()  # file ids
         self._stopping = False
         self._change = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
@@ -58,6 +59,14 @@ class Writer:
             self._change.wait_for(lambda: not (self._queue or self._busy) or self._over())
             self._flushing -= 1
             self._raise_if_over()
+
+    def refused(self, file_id: str) -> bool:
+        """Whether appends of this file were refused since the last call: read it anew from its
+        latest checkpoint, another reader has gone on meanwhile."""
+        with self._change:
+            known = file_id in self._refused
+            self._refused.discard(file_id)
+            return known
 
     def stop(self) -> None:
         """Commit what is queued (unless the store refuses) and end the thread."""
@@ -87,26 +96,31 @@ class Writer:
                     return
                 self._queue.clear()
                 self._busy = True
+                size = sum(append.size for append, _ in entries)
             stored = self._commit(entries)
             if stored:
                 for _, done in entries:
                     done()
             with self._change:
-                self._bytes -= sum(append.size for append, _ in entries)
+                self._bytes -= size
                 self._busy = False
                 self._change.notify_all()
                 if not stored:
                     return
 
     def _commit(self, entries: list[Entry]) -> bool:
-        appends = [append for append, _ in entries]
+        """Store the entries; those that the store refuses for good are taken out of the list."""
         while True:
+            appends = [append for append, _ in entries]
             try:
                 self._store.append_all(
                     [append.batch for append in appends],
                     [append.checkpoint for append in appends],
                 )
             except Exception as error:  # whatever it is, readers must not wait for ever
+                if self._retry and isinstance(error, ConflictError):
+                    self._refuse(error.file_id, entries)
+                    continue
                 if not isinstance(error, StoreError):
                     error = StoreError(f"{self._store.path}: cannot store this ({error!r})")
                 if self._retry and self.error is None:
@@ -118,3 +132,9 @@ class Writer:
             with self._change:
                 if not self._retry or self._change.wait_for(lambda: self._stopping, RETRY_S):
                     return False
+
+    def _refuse(self, file_id: str, entries: list[Entry]) -> None:
+        _log.warning("file %s has another reader; going on from its checkpoint", file_id)
+        entries[:] = [entry for entry in entries if entry[0].checkpoint.file_id != file_id]
+        with self._change:
+            self._refused.add(file_id)

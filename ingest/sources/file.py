@@ -64,14 +64,18 @@ class LocalFile:
         start = max(0, offset - TAIL_BYTES)
         return hashlib.sha256(self.read(start, offset - start)).hexdigest()
 
+    def identity(self) -> tuple[int, int]:
+        """Device and inode: the same for every name of this file while it is open."""
+        here = os.fstat(self._fd)
+        return here.st_dev, here.st_ino
+
     def is_at(self, path: Path) -> bool | None:
         """Whether the path still leads to this file; None when it leads nowhere."""
         try:
             there = path.stat()
         except OSError:
             return None
-        here = os.fstat(self._fd)
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        return (there.st_dev, there.st_ino) == self.identity()
 
     def refuse_binary(self) -> None:
         """SourceError if the head of the file is no text. NULs alone are holes, not binary."""
