@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -19,6 +20,7 @@ from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
 GATHER_BYTES = 32 << 20
+SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 
 
@@ -154,6 +156,11 @@ def _read_to_end(
         # The lines are done with: a queue of them would only hold memory.
         writer.put(replace(append, data=b""), partial(progress, done))
 
-    while (append := reading.step(final=True)) is not None:
+    settled = time.time() - reading.file.change_mark()[1] / 1e9 >= SETTLED_S
+    while (append := reading.step(final=settled)) is not None:
         put(append)
     put(reading.finish())
+    if not settled and reading.offset < reading.file.size():
+        report.notes.append(
+            f"{reading.file.path}: its last line is unfinished and was left for later"
+        )
