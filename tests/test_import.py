@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,7 @@ def numbers(store: Store) -> list[int]:
 def test_report_progress_label_and_last_line_without_newline(store: Store, logs: Path) -> None:
     log = logs / "a.log"
     log.write_bytes((sglang_boot() + decodes(0, 50)).rstrip(b"\n"))
+    os.utime(log, (1_700_000_000, 1_700_000_000))
     seen: list[tuple[int, int]] = []
     report = import_logs(store, [str(log)], label="base", progress=lambda *at: seen.append(at))
     assert (report.files, report.lines, report.samples, report.notes) == (1, 51, 50, [])
@@ -45,6 +47,24 @@ def test_report_progress_label_and_last_line_without_newline(store: Store, logs:
         assert con.execute("SELECT run_id, label FROM runs").fetchall() == [
             (report.run_ids[0], "base")
         ]
+
+
+def test_torn_last_line_of_a_file_just_written_is_left_for_later(store: Store, logs: Path) -> None:
+    log = logs / "a.log"
+    whole = sglang_boot() + decodes(0, 50)
+    log.write_bytes(whole[:-30])
+    for expected in (49, 0):
+        report = import_logs(store, [str(log)])
+        assert report.samples == expected
+        assert report.notes == [f"{log}: its last line is unfinished and was left for later"]
+    append(log, whole[-30:])
+    report = import_logs(store, [str(log)])
+    assert (report.samples, report.notes) == (1, [])
+    assert numbers(store) == list(range(50))
+    with store.cursor() as con:
+        assert con.execute(
+            "SELECT count(DISTINCT line_no), max(line_no) FROM samples"
+        ).fetchone() == (50, 51)
 
 
 def test_second_import_and_a_copy_add_nothing(store: Store, logs: Path) -> None:
