@@ -38,6 +38,10 @@ _OLD_NAMES = {
     "#running_req": "#running-req",
     "tree_cache_hit_rate": "cache hit rate",
 }
+_FLAGS = ("True", "False")
+# How values look by the end or the start of their names.
+_FORM = {"graph": re.compile(r"(?:True|False)$"), "#": re.compile(r"[0-9.]+$")}
+_ANY = re.compile("")
 _POOLS = re.compile(r"(full|swa)=([0-9.]+)")
 
 
@@ -103,6 +107,8 @@ def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
         if pools:  # 0.4.9: "#token: full=1809, swa=1200"
             pattern = "#{} token" if f.key == "#token" else "{} token usage"
             adapted += [Field(pattern.format(pool), value, f.start, f.end) for pool, value in pools]
+        elif not _FORM.get(f.key[-5:], _FORM.get(f.key[0], _ANY)).match(f.value):
+            continue  # torn, and glued to something else
         elif f.key in _OLD_NAMES:
             adapted.append(Field(_OLD_NAMES[f.key], f.value, f.start, f.end))
         else:
@@ -113,10 +119,16 @@ def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
     return adapted
 
 
+# Each ends in a full stop, but for #running_req, which is the last one in some releases.
+_OLDEST_PAIR = re.compile(
+    r"([#a-z_]+): ([0-9]+(?=\.(?: |$))|[0-9]+\.[0-9]+(?=%)|(?<=running_req: )[0-9]+(?=\s*$))"
+)
+
+
 def _adapt_oldest(start: re.Match[str], _: list[Field]) -> list[Field]:
     """0.1.3 to 0.1.16: "new fill batch. #seq: 4. #cached_token: 120. …"."""
     text, at = start.string, start.end()
-    pairs = re.finditer(r"([#a-z_]+): ([0-9.]*[0-9])%?", text[at:])
+    pairs = _OLDEST_PAIR.finditer(text[at:])
     return _adapt(start, [Field(m[1], m[2], at + m.start(2), at + m.end(2)) for m in pairs])
 
 
@@ -124,12 +136,14 @@ _DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{2}$|nan")
 _WITH_DECIMALS = re.compile(r"throughput|usage$|^accept |time$")
 
 
-def _whole(fields: Sequence[Field]) -> bool:
+def _whole(fields: Sequence[Field], rest: str) -> bool:
     """Whether a line's last value can be whole: every release prints #queue-req near the end,
     floats with two decimals and flags as True or False."""
     last = fields[-1]
+    if "," in rest:
+        return True
     if last.key.endswith(" graph"):
-        return last.value in ("True", "False")
+        return last.value in _FLAGS
     if _WITH_DECIMALS.search(last.key) and not _DECIMALS.match(last.value):
         return False
     return any(f.key in ("#queue-req", "#remaining_req") for f in fields)

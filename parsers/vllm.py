@@ -73,17 +73,47 @@ def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     return columns
 
 
-_UNIT = re.compile(
-    r".* (?:tokens/s|reqs|tokens)$|.*%\.?$|[0-9.]+\.$|[0-9]+\.[0-9]{2}$"
-    r"|(?:[0-9]\.[0-9]{3}(?:, |$))+$"
-)
-_KNOWN = re.compile(r"throughput$|^(?:Running|Waiting|Swapped|Pending)$|usage$|rate$|ccepted|raft")
+_PER_POSITION = "Per-position acceptance rate"
+# Names, and how their values end in every release: with a unit or all their decimals. A value
+# that ends otherwise is torn.
+_FORMS = [
+    (re.compile(name), re.compile(value))
+    for name, value in (
+        (r"throughput$", r".* tokens/s$"),
+        (r"^(?:Running|Waiting|Deferred|Swapped|Pending)$", r"[0-9]+ reqs$"),
+        (r"usage$|hit rate$|^CPU$|^Avg Draft", r".*%\.?$"),
+        (r"^(?:Accepted|Drafted)$", r"[0-9]+ tokens$"),
+        (r"^Draft acceptance|^System eff", r".*%$|[0-9]\.[0-9]{3}$|nan$"),
+        (r"^Mean acceptance", r"[0-9]+\.[0-9]{2}$|nan$"),
+        (rf"^{_PER_POSITION}$", r"(?:(?:[0-9]\.[0-9]{3}|nan)(?:, |$))+$"),
+        (r"^KV fetch$", r"(?:[0-9]+ [a-z ]+(?:, |$)){3}$"),
+    )
+]
 
 
-def _whole(fields: Sequence[Field]) -> bool:
-    """Whether a line's last value can be whole: with its unit, or a fraction with its decimals."""
+# What stands after a whole list of rates: it is the last field where the draft rate comes first,
+# and else never.
+_AFTER_LIST = {False: re.compile(r"\s*(?:[\"\r]|$)|, [A-Z][A-Za-z ]*: [0-9]")}
+_AFTER_LIST[True] = re.compile(r", [A-Z][A-Za-z ]*: [0-9]")
+
+
+def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
+    """The fields without torn values."""
+    after_list = _AFTER_LIST[all(f.key != "Draft acceptance rate" for f in fields)]
+    return [
+        f
+        for f in fields
+        if not any(name.search(f.key) and not form.match(f.value) for name, form in _FORMS)
+        and (f.key != _PER_POSITION or after_list.match(start.string, f.end))
+    ]
+
+
+def _whole(fields: Sequence[Field], rest: str) -> bool:
+    """Whether a line's last value can be whole: a count is followed by a full stop."""
     last = fields[-1]
-    return bool(_UNIT.match(last.value)) or not _KNOWN.search(last.key)
+    if last.key == "KV fetch":
+        return False  # words of it are missing: every release prints more after it
+    return "," in rest or last.value.endswith(".") or not last.key.startswith("Number of ")
 
 
 KINDS = (
@@ -95,6 +125,7 @@ KINDS = (
             r"(?=Avg prompt throughput: |Running: [0-9]+ reqs, (?:Waiting|Swapped): )"
         ),
         _stats_columns,
+        _adapt,
         needs=("Running",),
         whole=_whole,
     ),
@@ -103,6 +134,7 @@ KINDS = (
         "spec",
         re.compile(r"(?:SpecDecoding|Speculative) metrics: (?=[A-Z])"),
         _spec_columns,
+        _adapt,
         needs=("Accepted", "Number of accepted tokens"),
         whole=_whole,
     ),
