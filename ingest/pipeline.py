@@ -30,6 +30,7 @@ from parsers.clock import Clock
 from parsers.keyvalue import shape
 from parsers.marks import Head, Mark, Marker, last_stamp
 from parsers.samples import Damaged, Reader
+from parsers.server_args import redact_text
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
 
@@ -102,7 +103,7 @@ class Pipeline:
     _clock: Clock = field(init=False)
     _ranks: dict[str, Rank] = field(default_factory=dict)
     _engine_no: int | None = None
-    _held: tuple[int, int, list[str]] | None = None
+    _held: list[tuple[str, int, int]] = field(default_factory=list)  # line, off, no
     _stamp: Head | None = None
     _reader: Reader = field(default_factory=lambda: Reader(_KINDS))
     _marker: Marker = field(default_factory=lambda: Marker(_RULES))
@@ -148,7 +149,7 @@ class Pipeline:
             for key, rank in state["ranks"].items()
         }
         self._engine_no = state["engine_no"]
-        self._held = tuple(state["held"]) if state["held"] else None
+        self._held = [tuple(row) for row in state["held"]]
         self._stamp = Head(**state["stamp"]) if state["stamp"] else None
 
     def feed(self, data: bytes) -> Batch:
@@ -231,23 +232,21 @@ class Pipeline:
     def _marks(self, text: pl.DataFrame, final: bool) -> list[Mark]:
         """Marks of the block, a traceback cut off by the block before first."""
         if self._held:
-            off, no, held = self._held
-            before = pl.DataFrame({"line": held}).with_columns(
-                off=pl.lit(off, pl.Int64),
-                no=pl.int_range(no, no + len(held), dtype=pl.Int64),
-                sample=False,
-                access=False,
-            )
-            text = pl.concat([before, text])
-            self._held = None
+            names = ["line", "off", "no"]
+            before = pl.DataFrame(self._held, schema=text.select(names).schema, orient="row")
+            text = pl.concat([before.with_columns(sample=False, access=False), text])
         if not text.height:
             return []
-        marks, cut = self._marker.read(text, ~(text["sample"] | text["access"]), self._stamp, final)
-        if cut:
-            held = text.filter(pl.col("no") >= cut[1])["line"].to_list()
-            self._held = (*cut, held)
-            if sum(map(len, held)) > _HELD_BYTES:
-                self._held = None
+        others = ~(text["sample"] | text["access"])
+        marks, cut = self._marker.read(text, others, self._stamp, final)
+        held = text.filter(pl.col("no") >= cut) if cut is not None else text.clear()
+        if held["line"].str.len_bytes().sum() > _HELD_BYTES:  # no traceback: read as it is
+            marks, _ = self._marker.read(text, others, self._stamp, final=True)
+            held = held.clear()
+        self._held = [
+            (redact_text(line), off, no)
+            for line, off, no in held.select("line", "off", "no").rows()
+        ]
         self._stamp = last_stamp(text, int(text["no"][-1]) + 1) or self._stamp
         return marks
 
@@ -443,7 +442,7 @@ class Pipeline:
                 "byte_offset": d.off,
                 "at": datetime.now(),
                 "kind": "damaged",
-                "shape": shape(d.text[:300]),
+                "shape": shape(redact_text(d.text[:300])),
                 "n": 1,
             }
             for d in damaged

@@ -108,15 +108,15 @@ class Marker:
 
     def read(
         self, lines: pl.DataFrame, others: pl.Series, last: Head | None, final: bool = False
-    ) -> tuple[list[Mark], tuple[int, int] | None]:
+    ) -> tuple[list[Mark], int | None]:
         """Marks of a block of lines (columns line, off, no); `others` says which of them are
         neither samples nor access lines.
 
         A line without a stamp takes that of the nearest stamped line before it, or `last`.
 
         Returns:
-            the marks in file order; and place and line number of a traceback that the block's
-            end cut off, so that the next block can start with it, else None.
+            the marks in file order; and the line number of a traceback that the block's end cut
+            off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
         found = lines.filter(others)
@@ -128,7 +128,7 @@ class Marker:
             if mark.kind in ("traceback", "fault") and TRACEBACK in line:
                 exception = exception_after(lines["line"], no - int(lines["no"][0]))
                 if exception is None and not final:
-                    return marks, (off, no)
+                    return marks, no
                 mark = replace(mark, detail=exception or None)
             if mark.time is None:
                 before = last_stamp(lines, no) or last
@@ -221,6 +221,8 @@ def exception_after(lines: pl.Series, at: int) -> str | None:
     for line in window:
         head = read_head(line)
         message = head.message
+        if bare and head.time is not None:
+            return ""  # other lines follow: nothing to wait for
         if head.bare != bare or not message.strip() or message[0] in " \t":
             continue
         if _EXCEPTION.match(message):

@@ -50,10 +50,9 @@ def _assert_same(one: Batch, other: Batch) -> None:
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
-@pytest.mark.parametrize("step", [1, 7])
-def test_real_logs_in_small_blocks(path: Path, step: int) -> None:
+def test_real_logs_in_small_blocks(path: Path) -> None:
     data = path.read_bytes()
-    _assert_same(read(data), read(data, cuts=range(0, data.count(b"\n"), step)))
+    _assert_same(read(data), read(data, cuts=range(0, data.count(b"\n"), 3)))
 
 
 @settings(max_examples=150, deadline=None)
