@@ -81,26 +81,35 @@ class ParseFormat(StrEnum):
     PARQUET = "parquet"
 
 
-class Exported(StrEnum):
-    """What can be exported."""
-
-    RUNS = "runs"
-    SAMPLES = "samples"
-    EVENTS = "events"
-
-
 def main() -> None:
     """The console script: what the user can act on is one line on standard error."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:  # closed by the caller, as in `>&-`
+                sys.stdout.flush()
     except ServescopeError as error:
         print(f"servescope: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_output()
         sys.exit(1)
+    except OSError as error:
+        _silence_output()
+        print(
+            f"servescope: {error.filename or 'standard output'}: {error.strerror or error}",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
+def _silence_output() -> None:
+    """What could not be written is dropped: at its end Python would try, and complain, again."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()
@@ -170,10 +179,7 @@ def parse(
     """Print the records of a log, without a store."""
     from ingest.parse import parse_file, parse_stream, write
 
-    path = Path(file)
-    if path.is_file() and not path.stat().st_size:
-        print(f"{path}: no lines yet", file=sys.stderr)
-    batches = parse_stream(0, zone) if file == "-" else parse_file(path, zone)
+    batches = parse_stream(0, zone) if file == "-" else parse_file(Path(file), zone)
     with _writable(output, binary=form is ParseFormat.PARQUET) as out:
         write(batches, form, out)
 
@@ -203,7 +209,7 @@ def show(
 
 @app.command()
 def export(
-    what: Annotated[Exported, typer.Argument()],
+    what: Annotated[str, typer.Argument(help="runs, samples or events.")],
     run: Annotated[list[str] | None, typer.Argument(help="Runs; all if none is named.")] = None,
     form: Annotated[FileFormat, typer.Option("--format")] = FileFormat.CSV,
     output: OutputOption = None,
@@ -219,15 +225,17 @@ def export(
 def sql(
     query: Annotated[str, typer.Argument(help="One SELECT.")],
     form: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TABLE,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")] = 10_000,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds at most.")] = 30.0,
+    limit: Annotated[int, typer.Option("--limit", help="Rows at most.")] = 10_000,
+    timeout: Annotated[float, typer.Option("--timeout", help="Seconds at most.")] = 30.0,
     output: OutputOption = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Ask the store a question of your own."""
     with _commands(store) as commands:
         frame = commands.sql(query, limit, timeout)
-    _write(frame, form, output)
+    _write(frame.head(limit), form, output)
+    if frame.height > limit:
+        print(f"only the first {limit} rows; --limit gives more", file=sys.stderr)
 
 
 @app.command()
@@ -286,7 +294,10 @@ def _zone(name: str | None) -> str | None:
 
 
 def _absolute(store: Path) -> Path:
-    return store.expanduser().absolute()
+    try:
+        return store.expanduser().absolute()
+    except RuntimeError as error:
+        raise CommandError(f"{store}: no such user; choose another --store") from error
 
 
 @contextlib.contextmanager
@@ -311,18 +322,24 @@ def _progress() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _writable(output: Path | None, *, binary: bool) -> Iterator[Any]:
-    if output is None:
+    try:
+        if output is not None:
+            with output.open("wb") as file:
+                yield file
+            return
+        if sys.stdout is None:
+            raise CommandError("standard output is closed; give --output FILE")
         if binary and sys.stdout.isatty():
             raise CommandError("parquet is not for the screen; give --output FILE")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
-        return
-    try:
-        file = output.open("wb")
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise CommandError(f"{output}: cannot be written ({error.strerror})") from error
-    with file:
-        yield file
+        if output is None:
+            _silence_output()
+        name = output or "standard output"
+        raise CommandError(f"{name}: cannot be written ({error.strerror})") from error
 
 
 def _write(frame: pl.DataFrame, form: TableFormat, output: Path | None) -> None:

@@ -29,10 +29,16 @@ def stored_version(con: duckdb.DuckDBPyConnection) -> int | None:
     tables = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if not tables:
         return None
-    if "schema_version" not in tables:
-        raise StoreError("is a DuckDB file of another program; choose another --store")
-    row = con.execute("SELECT max(version) FROM schema_version").fetchone()
-    return int(row[0]) if row and row[0] is not None else None
+    foreign = StoreError("is a DuckDB file of another program; choose another --store")
+    if not tables >= {"schema_version", "run_facts", "checkpoints"}:
+        raise foreign
+    try:
+        row = con.execute("SELECT max(version)::INTEGER FROM schema_version").fetchone()
+    except (duckdb.BinderException, duckdb.ConversionException) as error:
+        raise foreign from error
+    if row is None or row[0] is None:
+        raise foreign
+    return int(row[0])
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> None:

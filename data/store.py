@@ -25,8 +25,14 @@ from data.fold import EVERY_APPENDS, due, fold
 from data.literal import literal
 from data.lock import StoreLock
 from data.migrate import migrate
+from data.place import drop_empty, refuse_other_files
 
 CHECKPOINT_BYTES = 1 << 20
+# The store needs no extension; DuckDB would fetch one over the network by itself.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
 
 
 class BatchLike(Protocol):
@@ -86,10 +92,10 @@ class Store:
             place.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{place.parent}: cannot be created ({error.strerror})") from error
-        if place.is_dir():
-            raise StoreError(f"{place}: is a folder; --store takes a file")
+        refuse_other_files(place)
         lock = StoreLock(place)
         try:
+            drop_empty(place)
             return cls(place, _connect(place, bulk), lock, bulk)
         except BaseException:
             lock.release()
@@ -254,7 +260,7 @@ def _now() -> datetime:
 
 def _connect(path: Path, bulk: bool) -> duckdb.DuckDBPyConnection:
     try:
-        con = duckdb.connect(str(path), config={"threads": 1} if bulk else {})
+        con = duckdb.connect(str(path), config=_CONFIG | ({"threads": 1} if bulk else {}))
     except duckdb.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
@@ -287,4 +293,8 @@ def explain(path: Path, error: duckdb.Error) -> str:
         return f"{path}: no permission to write; choose another --store"
     if "No space left" in text or "out of disk" in text.lower():
         return f"{path}: the disk is full; free some space, reading goes on where it stopped"
+    if re.search(r"[Cc]orrupt|Could not read enough bytes|checksum", text):
+        return (
+            f"{path}: is damaged or cut off; restore a copy, or import the logs into a new --store"
+        )
     return f"{path}: {text.splitlines()[0]}"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Protocol
 
-import duckdb
 import polars as pl
 
 from data import queries
 from data.errors import CommandError
+from data.question import select
 from data.store import Store
 from ingest.claims import Claims
+from ingest.sources.file import place
 from ingest.status import SourceStatus
 
 EXPORTS = ("runs", "samples", "events")
@@ -55,7 +54,7 @@ class Commands:
             return queries.exported(con, what, [queries.find_run(con, run) for run in runs])
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
-        """The rows of one SELECT."""
+        """The rows of one SELECT: `limit` of them and, where there are more, one on top."""
         with self._store.cursor() as con:
             return select(con, query, limit, timeout_s)
 
@@ -83,36 +82,6 @@ class Commands:
         )
 
 
-def select(
-    con: duckdb.DuckDBPyConnection, query: str, limit: int, timeout_s: float
-) -> pl.DataFrame:
-    """The first rows of one SELECT; CommandError for anything else, or when it takes too long.
-
-    The transaction is read-only: whatever a statement is called, it cannot change the store.
-    """
-    try:
-        statements = con.extract_statements(query)
-    except duckdb.Error as error:
-        raise CommandError(f"sql: {_first_line(error)}") from error
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise CommandError("sql: exactly one SELECT is allowed")
-    timer = threading.Timer(timeout_s, con.interrupt)
-    timer.start()
-    try:
-        con.execute("BEGIN TRANSACTION READ ONLY")
-        return con.sql(statements[0].query).limit(limit).pl()
-    except duckdb.InterruptException as error:
-        raise CommandError(f"sql: stopped after {timeout_s:g} s; ask for less") from error
-    except duckdb.Error as error:
-        raise CommandError(f"sql: {_first_line(error)}") from error
-    finally:
-        timer.cancel()
-
-
-def _first_line(error: duckdb.Error) -> str:
-    return str(error).split("\n", 1)[0]
-
-
 def absolute(location: str) -> str:
     """A location as another process, in another folder, must get it."""
-    return str(Path(location).expanduser().absolute())
+    return str(place(location))

@@ -83,6 +83,8 @@ def running(store: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
     """A socket bound to this port of the loopback address, and its URL."""
+    if not 0 <= port <= 65535:
+        raise ControlError(f"port {port}: is no port; choose one up to 65535 with --port")
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -136,6 +138,9 @@ def route(commands: Commands, token: str) -> Route:
             return JSONResponse({"error": name, "text": text}, 400)
         except (ValueError, KeyError, TypeError) as error:
             return JSONResponse({"error": "ControlError", "text": f"bad request: {error}"}, 400)
+        except OSError as error:
+            text = f"{error.filename}: {error.strerror}"
+            return JSONResponse({"error": "SourceError", "text": text}, 400)
         if isinstance(result, pl.DataFrame):
             return Response(_to_arrow(result), media_type=_ARROW)
         return Response(json.dumps(result, default=str), media_type="application/json")

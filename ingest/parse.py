@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,8 @@ def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
     file = LocalFile(path)
     try:
         file.refuse_binary()
+        if not file.size():
+            print(f"{path}: no lines yet", file=sys.stderr)
         source = SourceInfo(str(path), zone=zone, clock_hint=file.changed_at())
         reader = BlockReader(file, 0)
         found = iter(lambda: reader.next(final=True), None)

@@ -18,7 +18,7 @@ from ingest import status
 from ingest.claims import Claims
 from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
-from ingest.sources.file import LocalFile, folder_of, newest
+from ingest.sources.file import LocalFile, folder_of, newest, place
 from ingest.status import SourceStatus, StatusBoard
 from ingest.writer import Writer
 
@@ -36,7 +36,7 @@ class SourceSpec:
     @property
     def source_id(self) -> str:
         """The absolute location: the same source has the same name in every process."""
-        return str(Path(self.location).expanduser().absolute())
+        return str(place(self.location))
 
 
 def check(specs: Sequence[SourceSpec]) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from data.errors import SourceError, StoreError
 from data.store import Store
-from tests.command import fails, run, up
+from ingest.sources.file import LocalFile, expand, folder_of, newest
+from tests.command import COMMAND, ROOT, fails, run, up
 from tests.growing import decodes, sglang_boot
 
 
@@ -85,3 +90,90 @@ def test_output_that_cannot_be_written(log: Path, store: Path, tmp_path: Path) -
     place = tmp_path / "no" / "folder.csv"
     line = fails("export", "runs", "--output", place, "--store", store)
     assert line == f"servescope: {place}: cannot be written (No such file or directory)"
+
+
+def test_export_of_something_else(store: Path) -> None:
+    line = fails("export", "nosuch", "--store", store)
+    assert line == "servescope: 'nosuch' cannot be exported; choose runs, samples, events"
+
+
+@pytest.mark.parametrize("port", ["80000", "-1"])
+def test_number_that_is_no_port(log: Path, store: Path, port: str) -> None:
+    line = fails("up", log, "--store", store, "--port", port)
+    assert line == f"servescope: port {port}: is no port; choose one up to 65535 with --port"
+
+
+@pytest.mark.parametrize("command", ["up", "import", "parse"])
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [("/proc/self/mem", "Input/output error"), ("a" * 300, "File name too long")],
+)
+def test_path_that_cannot_be_read(command: str, place: str, says: str, store: Path) -> None:
+    options: list[str | Path] = [] if command == "parse" else ["--store", store]
+    assert f"cannot be read ({says})" in fails(command, place, *options)
+
+
+def test_path_that_is_none(store: Path) -> None:
+    for command in ("up", "import"):
+        assert fails(command, "", "--store", store).startswith("servescope: '' is no path")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_log_in_utf_16(encoding: str, log: Path) -> None:
+    log.write_bytes(log.read_bytes().decode().encode(encoding))
+    file = LocalFile(log)
+    with pytest.raises(SourceError, match="is UTF-16; convert it with iconv -f utf-16 -t utf-8"):
+        file.refuse_binary()
+    file.close()
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Path]:
+    """A folder that this process may not look into."""
+    folder = tmp_path / "locked"
+    folder.mkdir()
+    folder.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # the right of root to everything goes
+    yield folder
+    os.seteuid(user)
+    folder.chmod(0o700)
+
+
+def test_folder_without_permission(locked: Path) -> None:
+    for ask in (expand, newest):
+        for place in (locked, locked / "*.log", locked / "a.log"):
+            if ask is newest and place.suffix and "*" not in place.name:
+                continue  # a file may still come
+            with pytest.raises(SourceError, match=r"cannot be read \(Permission denied\)") as error:
+                ask(str(place))
+            assert "\n" not in str(error.value)
+    with pytest.raises(SourceError, match="Permission denied"):
+        folder_of(str(locked / "a.log" / "b.log"))
+    with pytest.raises(SourceError, match="Permission denied"):
+        LocalFile(locked / "a.log")
+    with pytest.raises(StoreError, match="Permission denied"):
+        Store.open(locked / "s.duckdb")
+
+
+def shell(words: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command with its streams as the shell's words say."""
+    return subprocess.run(
+        ["sh", "-c", f'exec "$@" {words}', "sh", *COMMAND, *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, cwd=ROOT,
+    )  # fmt: skip
+
+
+def test_output_that_is_full_or_closed(log: Path, store: Path) -> None:
+    assert run("import", log, "--store", store).returncode == 0
+    full = "cannot be written (No space left on device)"
+    assert full in fails("export", "samples", "--output", "/dev/full", "--store", store)
+    for words, arguments, says in (
+        (">/dev/full", ["parse", log], f"standard output: {full}"),
+        (">/dev/full", ["runs", "--store", store], "standard output: No space left on device"),
+        (">&-", ["parse", log], "standard output is closed; give --output FILE"),
+        ("<&-", ["parse", "-"], "standard input: cannot be read (Bad file descriptor)"),
+    ):
+        done = shell(words, *arguments)
+        assert (done.returncode, done.stderr) == (1, f"servescope: {says}\n")

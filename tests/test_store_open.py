@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +101,14 @@ def test_failing_step_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
         assert found == []
 
 
-@pytest.mark.parametrize("content", [b"", b"[2026-03-01 12:00:00] not a database\n" * 100])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"short",
+        b"[2026-03-01 12:00:00] not a database\n" * 100,
+        b"SQLite format 3\0" + bytes(4080),
+    ],
+)
 def test_file_that_is_no_store_is_refused_and_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "server.log"
     path.write_bytes(content)
@@ -117,6 +125,59 @@ def test_duckdb_file_of_another_program_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as error:
         Store.open(path)
     assert "another program" in one_line(error, path)
+
+
+def test_table_of_another_program_with_a_name_of_ours_is_refused(tmp_path: Path) -> None:
+    for number, columns in enumerate(["name VARCHAR", "version VARCHAR", "version INTEGER"]):
+        path = tmp_path / f"other{number}.duckdb"
+        with duckdb.connect(str(path)) as con:
+            con.execute(f"CREATE TABLE schema_version ({columns})")
+            con.execute("CREATE TABLE run_facts (a INT); CREATE TABLE checkpoints (a INT)")
+            if number < 2:
+                con.execute("INSERT INTO schema_version VALUES ('abc')")
+        with pytest.raises(StoreError) as error:
+            Store.open(path)
+        assert "another program" in one_line(error, path)
+
+
+def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    path.touch()
+    with Store.open(path) as store:
+        store.append(samples([decode(1)]), None)
+    with Store.open(path) as store, store.cursor() as con:
+        assert con.execute("SELECT count(*) FROM samples").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_store_that_was_cut_off_is_told_with_advice(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "s.duckdb"
+    with Store.open(path) as store:
+        store.append(samples([decode(second) for second in range(2000)]), None)
+    with duckdb.connect(str(path)) as con:
+        con.execute("CHECKPOINT")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(StoreError) as error:
+        Store.open(path)
+    assert "damaged or cut off; restore a copy" in one_line(error, path)
+
+
+def test_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(StoreError) as error:
+        Store.open(path)
+    assert "not a regular file" in one_line(error, path)
+
+
+def test_no_extension_is_ever_fetched(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+        settings = con.execute(
+            "SELECT value FROM duckdb_settings() WHERE name IN "
+            "('autoinstall_known_extensions', 'autoload_known_extensions')"
+        ).fetchall()
+    assert settings == [("false",), ("false",)]
 
 
 def test_folder_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,7 @@ from data.errors import SourceError
 
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
+_ROTATION = re.compile(r"(?<=.)(\.\d{1,3}|[-.]\d{8}(-?\d{2,6})?)$")  # server.log.1, -20261129
 _TEXT_CONTROLS = frozenset(b"\t\n\r\x1b\b\f\0")
 
 
@@ -26,7 +28,7 @@ class LocalFile:
         except FileNotFoundError as error:
             raise SourceError(f"{path}: no such file; check the path") from error
         except OSError as error:
-            raise SourceError(f"{path}: cannot be read ({error.strerror})") from error
+            raise _unreadable(path, error) from error
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
             os.close(self._fd)
             raise SourceError(f"{path}: is not a regular file; give a log file or a folder")
@@ -47,12 +49,15 @@ class LocalFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
-        data = os.pread(self._fd, size, offset)
-        while data and len(data) < size:
-            more = os.pread(self._fd, size - len(data), offset + len(data))
-            if not more:
-                break
-            data += more
+        try:
+            data = os.pread(self._fd, size, offset)
+            while data and len(data) < size:
+                more = os.pread(self._fd, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
         return data
 
     def fingerprint(self, length: int) -> str:
@@ -80,6 +85,8 @@ class LocalFile:
     def refuse_binary(self) -> None:
         """SourceError if the head of the file is no text. NULs alone are holes, not binary."""
         head = self.read(0, 8 * HEAD_BYTES)
+        if _is_utf16(head):
+            raise SourceError(f"{self.path}: is UTF-16; convert it with iconv -f utf-16 -t utf-8")
         controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
         if controls > len(head.replace(b"\0", b"")) / 20:
             packed = " (compressed: unpack it first)" if head[:2] in (b"\x1f\x8b", b"PK") else ""
@@ -91,38 +98,68 @@ class LocalFile:
 
 
 def expand(text: str) -> list[Path]:
-    """The files that a path, a folder or a glob names, oldest first; SourceError if none."""
-    path = Path(text).expanduser().absolute()
-    if path.is_dir():
-        found = [entry for entry in path.iterdir() if _is_log(entry)]
-    elif _is_glob(path):
-        found = [entry for entry in _glob(path) if entry.is_file()]
-    elif path.exists():
-        return [path]
-    else:
-        raise SourceError(f"{path}: no such file; check the path")
-    return sorted(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
+    """The files that a path, a folder with all below it, or a glob names, oldest first.
+
+    SourceError if there is no such place or it may not be read.
+    """
+    path = place(text)
+    try:
+        if path.is_dir():
+            os.scandir(path).close()  # what may not be read would look empty
+            found = [entry for entry in path.rglob("*") if _is_log(entry, path)]
+        elif _is_glob(path):
+            found = [entry for entry in _glob(path) if entry.is_file()]
+        elif path.exists():
+            return [path]
+        else:
+            raise SourceError(f"{path}: no such file; check the path")
+        return sorted(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def newest(text: str) -> Path | None:
     """The one file to follow of a path, a folder or a glob; None while there is none."""
-    path = Path(text).expanduser().absolute()
-    if not path.is_dir() and not _is_glob(path):
-        return path
+    path = place(text)
     try:
-        return expand(text)[-1]
-    except (IndexError, OSError, SourceError):  # none yet, or one vanished meanwhile
+        if path.is_dir():
+            found = [entry for entry in path.iterdir() if _is_log(entry, path, rotated=False)]
+        elif _is_glob(path):
+            found = [entry for entry in _glob(path) if entry.is_file()]
+        else:
+            return path
+        return max(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name), default=None)
+    except FileNotFoundError:  # one vanished meanwhile
         return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def place(text: str) -> Path:
+    """The absolute path that a user's text means."""
+    if not text:
+        raise SourceError("'' is no path; give a log file, a folder or a glob")
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError as error:
+        raise SourceError(f"{text}: no such user; check the path") from error
 
 
 def folder_of(text: str) -> Path:
     """The folder in which changes of a source show."""
-    path = Path(text).expanduser().absolute()
-    if path.is_dir():
-        return path
-    while _is_glob(path.parent):
-        path = path.parent
+    path = place(text)
+    try:
+        if path.is_dir():
+            return path
+        while _is_glob(path.parent):
+            path = path.parent
+    except OSError as error:
+        raise _unreadable(path, error) from error
     return path.parent
+
+
+def _unreadable(path: Path, error: OSError) -> SourceError:
+    return SourceError(f"{path}: cannot be read ({error.strerror}); check the path and its rights")
 
 
 def _is_glob(path: Path) -> bool:
@@ -131,12 +168,24 @@ def _is_glob(path: Path) -> bool:
 
 def _glob(path: Path) -> list[Path]:
     root = folder_of(str(path))
+    if root.is_dir():
+        os.scandir(root).close()  # what may not be read would look empty
     return list(root.glob(str(path.relative_to(root))))
 
 
-def _is_log(entry: Path) -> bool:
+def _is_log(entry: Path, folder: Path, *, rotated: bool = True) -> bool:
+    name = _ROTATION.sub("", entry.name) if rotated else entry.name
     return (
-        entry.is_file()
-        and not entry.name.startswith(".")
-        and entry.suffix in ("", ".log", ".txt", ".out", ".err")
+        not any(part.startswith(".") for part in entry.relative_to(folder).parts)
+        and Path(name).suffix in ("", ".log", ".txt", ".out", ".err")
+        and entry.is_file()
     )
+
+
+def _is_utf16(head: bytes) -> bool:
+    """By its mark, or by Latin text whose every other byte is zero."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return True
+    pairs = len(head) // 2
+    zeros = sorted((head[: 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)))
+    return pairs > 8 and zeros[0] < pairs / 10 and zeros[1] > pairs * 9 / 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from data.errors import SourceError
 from ingest.blocks import LINE_MAX_BYTES, Block, whole_lines
 
 _READ_BYTES = 1 << 20
@@ -14,7 +15,7 @@ def blocks(fd: int) -> Iterator[Block]:
     """Whole lines until the pipe is closed; the last one may lack its newline."""
     rest = b""
     skipped = 0  # bytes of an over-long line that has not ended yet
-    while data := os.read(fd, _READ_BYTES):
+    while data := _read(fd):
         rest += data
         end = rest.rfind(b"\n") + 1
         if not end:
@@ -31,3 +32,10 @@ def blocks(fd: int) -> Iterator[Block]:
         yield Block(b"", skipped + len(rest))
     elif rest:
         yield Block(rest)
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, _READ_BYTES)
+    except OSError as error:
+        raise SourceError(f"standard input: cannot be read ({error.strerror})") from error
