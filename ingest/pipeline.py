@@ -142,6 +142,8 @@ class Pipeline:
         self.offset, self.line_no = state["offset"], state["line_no"]
         self._clock = Clock(**{**state["clock"], "zone": self.source.zone})
         self._book.current = load_run(state["run"]) if state["run"] else None
+        if self._book.current is not None and self._book.current.ended == "lost":
+            self._book.current.goes_on()  # the file was taken as complete, and then it grew
         self._ranks = {
             key: Rank(
                 **{**rank, "decode": Ties(**rank["decode"]), "prefill": Ties(**rank["prefill"])}

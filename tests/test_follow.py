@@ -6,14 +6,16 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from data.store import Store
+from ingest.importer import import_logs
 from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, sglang_boot, until
+from tests.growing import START, append, decodes, sglang_boot, until
 
 Numbers = Callable[[], list[int]]
 
@@ -252,3 +254,27 @@ def test_one_file_under_two_names_is_read_once(store: Store, log: Path, numbers:
         append(log, decodes(5, 5))
         until(lambda: len(numbers()) == 10)
     assert numbers() == list(range(10))
+
+
+def test_a_run_that_was_imported_while_it_ran_goes_on(store: Store, log: Path) -> None:
+    def runs() -> list[tuple[Any, ...]]:
+        with store.cursor() as con:
+            return con.execute(
+                "SELECT end_state, ended_at, model FROM runs ORDER BY started_at"
+            ).fetchall()
+
+    log.write_bytes(sglang_boot() + decodes(0, 50))
+    import_logs(store, [str(log)])
+    lost = ("lost", START + timedelta(seconds=24), "org/model")
+    assert runs() == [lost]
+    with following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].state == "following")
+        assert runs() == [lost]
+        append(log, decodes(50, 10))
+        until(lambda: runs() == [("running", None, "org/model")])
+        append(log, sglang_boot(60, "org/next"))
+        until(lambda: len(runs()) == 2)
+    assert runs() == [
+        ("lost", START + timedelta(seconds=29), "org/model"),
+        ("running", None, "org/next"),
+    ]
