@@ -67,19 +67,26 @@ def run_card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | No
     return rows[0] if rows else None
 
 
-def find_run(con: duckdb.DuckDBPyConnection, text: str) -> str:
-    """The run_id that an id, a unique prefix of one, or a label means; else CommandError."""
-    query = "SELECT run_id FROM runs WHERE run_id = $text OR label = $text"
-    found = con.sql(query, params={"text": text}).pl()["run_id"].to_list()
-    if not found and text:
-        query = "SELECT run_id FROM runs WHERE starts_with(run_id, $text)"
+def find_runs(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
+    """The run_ids that an id, a label, a file or a unique prefix of an id means, newest first.
+
+    A file may be given with as much of its path as is needed. CommandError if there is no such
+    run, or if a prefix fits several.
+    """
+    named = (
+        "run_id = $text",
+        "label = $text OR source_id = $text OR ends_with(source_id, '/' || $text)",
+        "starts_with(run_id, $text)",
+    )
+    for condition in named if text else ():
+        query = f"SELECT run_id FROM runs WHERE {condition} ORDER BY started_at DESC NULLS LAST"
         found = con.sql(query, params={"text": text}).pl()["run_id"].to_list()
-    if not found:
-        raise CommandError(f"no run is called {text!r}; `servescope runs` lists them")
-    if len(found) > 1:
-        shown = ", ".join(sorted(found)[:5])
-        raise CommandError(f"{text!r} means {len(found)} runs ({shown}); give a longer id")
-    return str(found[0])
+        if len(found) > 1 and condition == named[2]:
+            shown = ", ".join(sorted(found)[:5])
+            raise CommandError(f"{text!r} means {len(found)} runs ({shown}); give a longer id")
+        if found:
+            return found
+    raise CommandError(f"no run is called {text!r}; `servescope runs` lists them")
 
 
 def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
@@ -161,11 +168,13 @@ def series(
 ) -> pl.DataFrame:
     """A run's curves between two times in at most `points` buckets of at least one second.
 
-    Columns: ts (start of the bucket), segment (changes after a gap: draw one line a segment),
-    gen_tok_s and prompt_tok_s (tokens falling in the bucket over its length, summed over ranks;
-    windows after idleness left out), gen_tok_s_min and gen_tok_s_max (of the printed rates, summed
-    over ranks), running_reqs and queued_reqs (last value, summed over ranks), kv_usage (worst
-    rank), accept_len (weighted by request steps). A bucket without data is absent.
+    Columns: ts (start of the bucket), bucket (its number: a missing one is a gap), gen_tok_s
+    (tokens falling in the bucket over the seconds of it that have data, a rank at a time, summed
+    over ranks; windows after idleness left out), gen_tok_s_min and gen_tok_s_max (of the windows in
+    the bucket, summed over ranks), prompt_tok_s, running_reqs and queued_reqs (last value of each
+    rank that is not idle, summed) with gauges_at (their last stamp), kv_usage (worst rank's
+    highest) with kv_at (its stamp), accept_len (weighted by request steps). A bucket without data
+    is absent.
     """
     span = (end - start).total_seconds()
     width = max(1.0, span / points)

@@ -22,15 +22,16 @@ START = datetime(2026, 11, 29, 15, 0, 0)
 def curves(seconds: list[int], **columns: list[Any]) -> pl.DataFrame:
     count = len(seconds)
     values: dict[str, list[Any]] = {
-        "segment": [0] * count, "gen_tok_s": [100.0] * count, "gen_tok_s_min": [90.0] * count,
+        "bucket": seconds, "gen_tok_s": [100.0] * count, "gen_tok_s_min": [90.0] * count,
         "gen_tok_s_max": [120.0] * count, "running_reqs": [8] * count,
         "queued_reqs": [0] * count, "kv_usage": [0.5] * count, "accept_len": [None] * count,
     }  # fmt: skip
     values.update(columns)
     times = [START + timedelta(seconds=second) for second in seconds]
     schema = {"accept_len": pl.Float64()}
-    return pl.DataFrame({"ts": times, **values}, schema_overrides=schema).with_columns(
-        pl.col("ts").cast(pl.Datetime("us"))
+    moments = dict.fromkeys(("ts", "gauges_at", "kv_at"), times)
+    return pl.DataFrame({**moments, **values}, schema_overrides=schema).with_columns(
+        pl.col(*moments).cast(pl.Datetime("us"))
     )
 
 
@@ -54,14 +55,17 @@ def test_a_gap_breaks_the_line() -> None:
     assert segments(frame, "gen_tok_s")["segment"].to_list() == [0, 0, 0, 1, 2, 2]
 
 
-def test_the_segments_of_the_query_are_kept() -> None:
-    frame = curves([0, 1, 2, 3], segment=[0, 0, -1, -1])
-    assert segments(frame, "gen_tok_s")["segment"].to_list() == [0, 0, 1, 1]
+def test_a_gauge_is_drawn_at_its_stamp() -> None:
+    stamp = START + timedelta(seconds=1.5)
+    frame = curves([0, 1], kv_at=[START, stamp])
+    assert segments(frame, "kv_usage", "kv_at")["ts"].to_list() == [START, stamp]
 
 
 def test_a_missing_value_is_left_out_and_never_zero() -> None:
     frame = curves([0, 1, 2], gen_tok_s=[5.0, None, 7.0])
-    assert segments(frame, "gen_tok_s")["gen_tok_s"].to_list() == [5.0, 7.0]
+    rows = segments(frame, "gen_tok_s")
+    assert rows["gen_tok_s"].to_list() == [5.0, 7.0]
+    assert rows["segment"].to_list() == [0, 1]
 
 
 def test_the_acceptance_is_for_runs_that_speculate() -> None:

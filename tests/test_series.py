@@ -37,12 +37,15 @@ def test_tokens_are_spread_over_the_window_and_none_is_lost(store: Store) -> Non
     assert got["gen_tok_s"].sum() * 2 == pytest.approx(2.5 * (25 + 50 + 75 + 100))
 
 
-def test_gap_stays_a_gap_and_starts_a_new_segment(store: Store) -> None:
+def test_gap_stays_a_gap(store: Store) -> None:
     store.append(samples([decode(t) for t in (1, 2, 3, 20, 21)]), None)
     got = curve(store, 0, 21)
-    assert got["ts"].to_list() == [at(t) for t in (0, 1, 2, 19, 20)]
-    segments = got["segment"].to_list()
-    assert segments[0] == segments[1] == segments[2] != segments[3] == segments[4]
+    rates = got.drop_nulls("gen_tok_s")
+    assert rates["ts"].to_list() == [at(t) for t in (0, 1, 2, 19, 20)]
+    assert rates["bucket"].to_list() == [0, 1, 2, 19, 20]
+    # A gauge stands for three windows, at least three seconds.
+    gauges = got.drop_nulls("running_reqs")
+    assert gauges["bucket"].to_list() == [0, 1, 2, 3, 4, 5, 19, 20]
 
 
 @pytest.mark.parametrize("window", ["after_idle", "startup"])
@@ -52,9 +55,9 @@ def test_window_after_waiting_adds_no_throughput_but_keeps_the_queue(
     idle = decode(60, interval_s=58.0, window=window, queued_reqs=3, gen_tok_s=1.0)
     store.append(samples([decode(1), decode(2), idle, decode(61)]), None)
     got = curve(store, 0, 61)
-    assert got["ts"].to_list() == [at(t) for t in (0, 1, 59, 60)]
-    assert got["gen_tok_s"].to_list() == [100, 100, None, 100]
-    assert got["queued_reqs"].to_list() == [0, 0, 3, 0]
+    assert got["ts"].to_list() == [at(t) for t in (0, 1, 2, 3, 4, 59, 60)]
+    assert got["gen_tok_s"].to_list() == [100, 100, None, None, None, None, 100]
+    assert got["queued_reqs"].to_list() == [0, 0, 0, 0, 0, 3, 0]
 
 
 def test_data_parallel_ranks_add_up_and_twins_do_not(store: Store) -> None:
@@ -109,7 +112,54 @@ def test_never_more_points_than_asked_and_narrow_buckets_are_full(store: Store) 
     got = curve(store, 0, 1000, points=300)
     assert got.height == 300
     assert got["gen_tok_s"].to_list() == pytest.approx([100.0] * 300)
-    assert got["running_reqs"].null_count() == 0
+    # Nothing is known of the time before the first stamp.
+    assert got["running_reqs"].null_count() == 2
+
+
+def test_gauges_stand_at_their_stamps_and_peaks_survive(store: Store) -> None:
+    usages = {1.0: 0.2, 12.0: 0.98, 15.0: 0.5, 19.0: 0.4}
+    rows = [
+        decode(t, kv_usage=usage, running_reqs=int(t), interval_s=5.0)
+        for t, usage in usages.items()
+    ]
+    store.append(samples(rows), None)
+    got = curve(store, 0, 20, points=2).to_dicts()
+    assert [row["kv_usage"] for row in got] == [0.2, 0.98]
+    assert [row["kv_at"] for row in got] == [at(1), at(12)]
+    assert [row["running_reqs"] for row in got] == [1, 19]
+    assert [row["gauges_at"] for row in got] == [at(1), at(19)]
+
+
+def test_a_gauge_is_not_drawn_before_its_stamp(store: Store) -> None:
+    rows = [
+        decode(t, kind="stats", engine_index=engine, interval_s=10.0, running_reqs=running)
+        for t, running in ((10, 4), (20, 0)) for engine in (0, 1)
+    ]  # fmt: skip
+    store.append(samples(rows), None)
+    got = curve(store, 0, 20, points=4)
+    assert got["gen_tok_s"].to_list() == pytest.approx([200] * 4)
+    assert got["running_reqs"].to_list() == [None, 8, 8, 0]
+    assert got["gauges_at"].to_list()[1:] == [at(10), at(10), at(20)]
+
+
+def test_overlapping_windows_are_drawn_once_and_within_their_band(store: Store) -> None:
+    rows = [
+        decode(t, byte_offset=n, gen_tok_s=rate, interval_s=1.6)
+        for n, (t, rate) in enumerate([(2, 100.0), (3, 200.0), (3, 300.0), (4, 50.0)])
+    ]
+    store.append(samples(rows), None)
+    got = curve(store, 0, 4)
+    assert got["gen_tok_s"].to_list() == pytest.approx([100, 100, 250, 50])
+    assert got["gen_tok_s_min"].to_list() == pytest.approx([100, 100, 200, 50])
+    assert got["gen_tok_s_max"].to_list() == pytest.approx([100, 100, 300, 50])
+
+
+def test_a_bucket_filled_by_half_is_no_drop(store: Store) -> None:
+    rows = [decode(t, dp_rank=rank, interval_s=1.0) for t in (1, 2, 3, 4, 5) for rank in (0, 1)]
+    store.append(samples([*rows, decode(6, dp_rank=0)]), None)
+    got = curve(store, 0, 8, points=2)
+    assert got["gen_tok_s"].to_list() == pytest.approx([200, 200])
+    assert got["gen_tok_s_min"].to_list() == got["gen_tok_s_max"].to_list()
 
 
 def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> None:

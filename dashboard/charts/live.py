@@ -29,10 +29,10 @@ _LOOKS: Final = (
         "gen_tok_s", "Generation throughput", "tok/s", height=250, symbols=True,
         band=("gen_tok_s_min", "gen_tok_s_max"),
     ),
-    Look("running_reqs", "Running requests", "requests", step=True),
-    Look("queued_reqs", "Queued requests", "requests", step=True),
+    Look("running_reqs", "Running requests", "requests", step=True, at="gauges_at"),
+    Look("queued_reqs", "Queued requests", "requests", step=True, at="gauges_at"),
     Look("accept_len", "Accept length", "tokens a step", floor=1.0),
-    Look("kv_usage", "KV use, worst rank", "of the pool", percent=True),
+    Look("kv_usage", "KV use, worst rank", "of the pool", percent=True, at="kv_at"),
 )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def figures(
     inside = marks.filter(pl.col("ts").is_between(*span))
     made = []
     for look in _LOOKS:
-        rows = segments(curves, look.column)
+        rows = segments(curves, look.column, look.at)
         if rows.is_empty() and look.column == "accept_len" and not speculates:
             continue
         limit = cap if look.column == "running_reqs" else None

@@ -20,8 +20,6 @@ import polars as pl
 
 from dashboard import theme
 
-GAP_MEDIANS: Final = 3  # a rank is idle after three of its median windows without a line
-MIN_GAP_S: Final = 3.0  # stamps of whole seconds jitter by one
 AXIS_WIDTH: Final = 52  # the same on every chart: their plots start at one x
 CLOCK: Final = alt.Tooltip("clock:N", title="time")
 
@@ -47,19 +45,18 @@ class Look:
     percent: bool = False
     floor: float = 0.0
     symbols: bool = False  # the event marks as symbols too
+    at: str = "ts"  # the column of its moments
 
 
-def segments(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+def segments(frame: pl.DataFrame, column: str, at: str = "ts") -> pl.DataFrame:
     """Rows that have the value, each with the number of the unbroken stretch it belongs to.
 
-    The frame's own `segment` changes at every gap; a column that has gaps of its own, such as
-    the acceptance while nothing is drafted, is broken there as well.
+    A bucket without the value is a gap, also where other columns have one, such as the
+    acceptance while nothing is drafted. `at` names the moments that become `ts`.
     """
-    present = frame.filter(pl.col(column).is_not_null()).sort("ts")
-    distance = pl.col("ts").diff().dt.total_microseconds() / 1e6
-    gap_s = pl.max_horizontal(pl.lit(MIN_GAP_S), GAP_MEDIANS * distance.median())
-    broken = (pl.col("segment").diff() != 0) | (distance > gap_s)
-    return present.with_columns(segment=broken.fill_null(False).cum_sum())
+    present = frame.filter(pl.col(column).is_not_null()).sort("bucket")
+    broken = pl.col("bucket").diff() > 1
+    return present.with_columns(ts=pl.col(at), segment=broken.fill_null(False).cum_sum())
 
 
 def fill(
