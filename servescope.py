@@ -195,16 +195,16 @@ def runs(store: StoreOption = Path(DEFAULT_STORE)) -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="Id, beginning of an id, or label.")],
+    run: Annotated[str, typer.Argument(help="Id, beginning of an id, label, or file.")],
+    args: Annotated[bool, typer.Option("--args", help="The server's arguments too.")] = False,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Show the card and the summary of one run."""
+    from data.card import card_text
+
     with _commands(store) as commands:
-        card = commands.show(run)
-    width = max(map(len, card))
-    for name, value in card.items():
-        if value is not None:
-            print(f"{name:<{width}}  {value}")
+        card = commands.show(_latest(commands, run))
+    print(card_text(card, args=args))
 
 
 @app.command()
@@ -217,7 +217,7 @@ def export(
 ) -> None:
     """Write runs, samples or events as a file."""
     with _commands(store) as commands:
-        frame = commands.export(what, run or [])
+        frame = commands.export(what, [_latest(commands, name) for name in run or []])
     _write(frame, TableFormat(form), output)
 
 
@@ -245,8 +245,10 @@ def status(
 ) -> None:
     """Show how the sources of a running `servescope up` are doing."""
     import json
+    from datetime import UTC, datetime
 
     from ingest.control import running
+    from ingest.status import status_line
 
     report = running(_absolute(store))
     if as_json:
@@ -256,8 +258,7 @@ def status(
     else:
         print(report["url"])
         for source in report["sources"]:
-            trouble = f": {source['error']}" if source["error"] else ""
-            print(f"{source['source_id']}: {source['state']}{trouble}")
+            print(status_line(source, datetime.now(UTC)))
 
 
 def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
@@ -291,6 +292,14 @@ def _zone(name: str | None) -> str | None:
         return ZoneInfo(name).key if name else None
     except (OSError, ValueError, KeyError) as error:
         raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin") from error
+
+
+def _latest(commands: Any, run: str) -> str:
+    """The run that the user means; of several with one name the latest, and it is said."""
+    found: list[str] = commands.find(run)
+    if len(found) > 1:
+        print(f"{run!r} names {len(found)} runs; this is the latest, {found[0]}", file=sys.stderr)
+    return found[0]
 
 
 def _absolute(store: Path) -> Path:

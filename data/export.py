@@ -10,6 +10,8 @@ import io
 
 import polars as pl
 
+from data.card import source_name
+
 FORMATS = ("csv", "parquet", "json", "md")
 
 # At the start of the cell or of a line in it, also after blanks (of any kind) that a program may
@@ -96,6 +98,7 @@ def run_list(runs: pl.DataFrame) -> str:
         runs.select(
             run=pl.col("run_id").str.head(12),
             label=pl.col("label"),
+            source=pl.col("source_id").map_elements(source_name, pl.String),
             engine=pl.concat_str("engine", "engine_version", separator=" ", ignore_nulls=True),
             model=pl.col("model"),
             started=pl.coalesce("started_at", "first_ts").dt.truncate("1s"),

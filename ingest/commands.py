@@ -39,10 +39,15 @@ class Commands:
         with self._store.cursor() as con:
             return queries.runs_table(con)
 
+    def find(self, run: str) -> list[str]:
+        """The runs that an id, a label or a file means, newest first."""
+        with self._store.cursor() as con:
+            return queries.find_runs(con, run)
+
     def show(self, run: str) -> dict[str, Any]:
         """The card and the summary of one run."""
         with self._store.cursor() as con:
-            card = queries.run_card(con, queries.find_run(con, run))
+            card = queries.run_card(con, queries.find_runs(con, run)[0])
         assert card is not None
         return card
 
@@ -51,7 +56,7 @@ class Commands:
         if what not in EXPORTS:
             raise CommandError(f"{what!r} cannot be exported; choose {', '.join(EXPORTS)}")
         with self._store.cursor() as con:
-            return queries.exported(con, what, [queries.find_run(con, run) for run in runs])
+            return queries.exported(con, what, [queries.find_runs(con, run)[0] for run in runs])
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT: `limit` of them and, where there are more, one on top."""

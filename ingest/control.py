@@ -38,7 +38,7 @@ ADDRESS = "127.0.0.1"
 PATH = "/servescope/control"
 _ARROW = "application/vnd.apache.arrow.stream"
 _TIMEOUT_S = 600.0
-_ALLOWED = ("runs", "show", "export", "sql", "status", "import_logs")
+_ALLOWED = ("runs", "find", "show", "export", "sql", "status", "import_logs")
 _ERRORS = {error.__name__: error for error in (CommandError, ControlError, SourceError, StoreError)}
 
 
@@ -157,6 +157,10 @@ class RemoteCommands:
     def runs(self) -> pl.DataFrame:
         """One row a run, newest first."""
         return self._frame("runs")
+
+    def find(self, run: str) -> list[str]:
+        """The runs that an id, a label or a file means, newest first."""
+        return list(self._json("find", run=run))
 
     def show(self, run: str) -> dict[str, Any]:
         """The card and the summary of one run."""

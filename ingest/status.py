@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -67,3 +68,16 @@ class StatusBoard:
         """The last n lines, oldest first."""
         with self._lock:
             return list(self._tail)[-n:] if n > 0 else []
+
+
+def status_line(source: Mapping[str, Any], now: datetime) -> str:
+    """A source as `status` prints it: which file, how far behind, how old its last line is."""
+    line = f"{source['source_id']}: {source['state']}"
+    if source["path"] and source["path"] != source["source_id"]:
+        line += f", {source['path']}"
+    if source["path"]:
+        line += f", {source['lag_bytes']:,} bytes behind"
+    if source["last_line_at"]:
+        came = datetime.fromisoformat(str(source["last_line_at"]))
+        line += f", last line {max(0.0, (now - came).total_seconds()):,.0f} s ago"
+    return f"{line}: {source['error']}" if source["error"] else line

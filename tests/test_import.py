@@ -146,3 +146,15 @@ def test_what_cannot_be_read_is_refused_before_anything_is_stored(
         import_logs(store, [str(good), str(logs / name)])
     assert "\n" not in str(error.value)
     assert numbers(store) == []
+
+
+def test_folder_is_imported_with_all_below_it_rotated_or_not(store: Store, logs: Path) -> None:
+    names = ("a/server.log", "a/server.log.1", "a/b/server.log-20261129", "c.txt", ".git/x.log",
+             "a/server.log.gz", "run.1/x.json")  # fmt: skip
+    for number, name in enumerate(names):
+        path = logs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(sglang_boot(number, f"org/{number}") + decodes(number, 1))
+    report = import_logs(store, [str(logs)])
+    assert (report.files, report.notes) == (4, [])
+    assert numbers(store) == [0, 1, 2, 3]
