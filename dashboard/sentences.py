@@ -38,6 +38,10 @@ _ENDED: Final[dict[str, tuple[str, str, Colour]]] = {
 }
 
 
+LOST_AFTER_S: Final = 600.0  # of silence while requests were running
+ZONE: Final = "The log's clock, zone unknown."
+
+
 def reading(status: SourceStatus | None) -> Badge:
     """How the reading of a source is doing."""
     if status is None:
@@ -53,6 +57,16 @@ def is_idle(tiles: LiveTiles, quiet_s: float) -> bool:
     """Nothing runs: no line for three windows, or a line that says so (vLLM's zeros)."""
     silent = quiet_s > tiles.idle_after_s or tiles.ranks_idle == tiles.ranks_seen
     return silent or not (tiles.running_reqs or tiles.queued_reqs or tiles.gen_tok_s)
+
+
+def has_work(tiles: LiveTiles) -> bool:
+    """Its last lines told of requests, running or queued."""
+    return bool(tiles.running_reqs or tiles.queued_reqs)
+
+
+def is_silent(tiles: LiveTiles, quiet_s: float) -> bool:
+    """No line for three windows though requests are running or queued: stuck, or gone."""
+    return quiet_s > tiles.idle_after_s and has_work(tiles)
 
 
 def _is_starting(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> bool:
@@ -76,8 +90,13 @@ def server(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> 
     if _is_unused(card, tiles):
         return Badge("ready, no request yet", ":material/check_circle:", "green")
     assert tiles is not None
+    if is_silent(tiles, quiet_s):
+        if quiet_s > LOST_AFTER_S:
+            return Badge("lost", ":material/link_off:", "red")
+        return Badge("silent", ":material/warning:", "orange")
     if is_idle(tiles, quiet_s):
-        return Badge(f"idle since {words.clock(tiles.last_ts)}", ":material/pause_circle:", "gray")
+        since = words.moment(tiles.last_ts)
+        return Badge(f"idle since {since}", ":material/pause_circle:", "gray")
     if not tiles.gen_tok_s:
         return Badge("working on prompts", ":material/pending:", "green")
     return Badge("generating", ":material/bolt:", "green")
@@ -97,12 +116,14 @@ def headline(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -
     if card["end_state"] in _ENDED:
         return _ended(card)
     if _is_starting(card, tiles, quiet_s):
-        return f"Starting since {words.clock(card['started_at'])}; not ready yet."
+        return f"Starting since {words.moment(card['started_at'])}; not ready yet."
     if _is_unused(card, tiles):
         return f"{readiness(card).capitalize()}; no request yet."
     assert tiles is not None
+    if is_silent(tiles, quiet_s):
+        return _silent(tiles, quiet_s)
     if is_idle(tiles, quiet_s):
-        return f"Idle since {words.clock(tiles.last_ts)}."
+        return f"Idle since {words.moment(tiles.last_ts)}."
     running = f"{of_cap(tiles)} running"
     queued = {None: "", 0: "; nothing queued"}.get(
         tiles.queued_reqs, f"; {words.whole(tiles.queued_reqs)} queued"
@@ -112,6 +133,18 @@ def headline(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -
     return f"Generating {words.number(tiles.gen_tok_s)} tok/s with {running}{queued}."
 
 
+def _silent(tiles: LiveTiles, quiet_s: float) -> str:
+    """What the last lines told, and what the silence since then can mean."""
+    parts = [
+        f"{words.whole(count)} {what}"
+        for count, what in ((tiles.running_reqs, "running"), (tiles.queued_reqs, "queued"))
+        if count
+    ]
+    means = "is lost" if quiet_s > LOST_AFTER_S else "may be stuck or gone"
+    since = words.moment(tiles.last_ts)
+    return f"Silent since {since} with {' and '.join(parts)}; the server {means}."
+
+
 def of_cap(tiles: LiveTiles) -> str:
     """Running requests against the cap: 8 of 48; 8 where the cap is unknown."""
     running = words.whole(tiles.running_reqs)
@@ -119,13 +152,15 @@ def of_cap(tiles: LiveTiles) -> str:
 
 
 def _ended(card: Mapping[str, Any]) -> str:
-    when = words.clock(card["ended_at"] or card["last_ts"])
+    when = words.moment(card["ended_at"] or card["last_ts"])
     after = "" if card["duration_s"] is None else f" after {words.duration(card['duration_s'])}"
     if card["end_state"] == "stopped":
         return f"Server stopped at {when}{after}."
     if card["end_state"] == "crashed":
         faults = words.counted(card["n_faults"], "fault")
         return f"Server crashed at {when}{after}: {faults}, marked on the charts."
+    if card["ready_at"] is None and card["started_at"] is not None:
+        return f"No line since {when}; was still starting."
     return f"The log ends at {when}{after} without a stop: killed, or its log went elsewhere."
 
 
@@ -173,7 +208,9 @@ class Tile:
 
 def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list[Tile]:
     """The five tiles. Idle is said, never shown as a rate."""
-    still = "ended" if card["end_state"] in _ENDED else "idle" if idle else None
+    still = "ended" if card["end_state"] in _ENDED else None
+    if still is None and idle:
+        still = "silent" if now is not None and has_work(now) else "idle"
     scope = "at the last line" if still else "sum over ranks"
     last = _of(now, "gen_tok_s") if still else None
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 MISSING: Final = "–"
@@ -70,6 +70,18 @@ def ago(seconds: float | None) -> str:
 def clock(moment: datetime | None) -> str:
     """The time of day: 15:04:31."""
     return MISSING if moment is None else f"{moment:%H:%M:%S}"
+
+
+def moment(then: datetime | None) -> str:
+    """The time of day, with the date unless it is today's: 15:04:31, 2026-11-28 15:04:31."""
+    if then is None or then.date() == today():
+        return clock(then)
+    return day_and_clock(then)
+
+
+def today() -> date:
+    """The date on this machine's clock."""
+    return datetime.now().date()
 
 
 def day_and_clock(moment: datetime | None) -> str:

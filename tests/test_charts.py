@@ -74,8 +74,8 @@ def test_the_acceptance_is_for_runs_that_speculate() -> None:
         "gen_tok_s", "running_reqs", "queued_reqs", "kv_usage",
     ]  # fmt: skip
     waiting = drawn(frame, speculates=True)[3]
-    assert waiting.spec["title"]["text"] == "Accept length (no values)"
-    assert waiting.alt == "Accept length: no values."
+    assert waiting.spec["title"]["text"] == "Accept length (no samples)"
+    assert waiting.alt == "Accept length: no samples."
     alt.Chart.from_dict(waiting.spec, validate=True)
 
 

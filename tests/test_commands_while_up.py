@@ -14,6 +14,8 @@ from ingest.control import PATH, ControlFile
 from tests.command import fails, run, up
 from tests.growing import append, decodes, sglang_boot, until
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
@@ -47,7 +49,7 @@ def outputs(store: Path) -> list[str]:
 
 def test_same_answers_with_and_without_up(log: Path, store: Path) -> None:
     with up(log, "--label", "org", "--store", store):
-        until(lambda: count(store) == "count_star()\n20\n")
+        until(lambda: count(store) == "count_star()\n20\n", 120)
         during = outputs(store)
         assert "servescope: no run is called 'nope'" in fails("show", "nope", "--store", store)
         line = fails("sql", "DELETE FROM samples", "--store", store)
@@ -60,7 +62,7 @@ def test_status_tells_how_the_sources_are(log: Path, store: Path) -> None:
     idle = json.loads(run("status", "--json", "--store", store).stdout)
     assert (idle["running"], idle["sources"]) == (False, [])
     with up(log, "--store", store) as running:
-        until(lambda: count(store) == "count_star()\n20\n")
+        until(lambda: count(store) == "count_star()\n20\n", 120)
         report = json.loads(run("status", "--json", "--store", store).stdout)
     assert (report["running"], report["url"]) == (True, running.url)
     [source] = report["sources"]
@@ -75,12 +77,12 @@ def test_import_while_up_stores_other_files_and_not_the_followed_one(
     past = log.with_name("past.log")
     past.write_bytes(sglang_boot(5000, "org/past") + decodes(100, 7))
     with up(log, "--store", store):
-        until(lambda: count(store) == "count_star()\n20\n")
+        until(lambda: count(store) == "count_star()\n20\n", 120)
         done = run("import", "past.log", "server.log", "--store", store, cwd=log.parent)
         assert "is being followed" in done.stderr
         assert done.stdout.endswith("7 samples, 1 runs\n")
         append(log, decodes(20, 1))
-        until(lambda: count(store) == "count_star()\n28\n")
+        until(lambda: count(store) == "count_star()\n28\n", 120)
 
 
 def test_route_is_for_the_owner_only(log: Path, store: Path) -> None:
@@ -88,7 +90,7 @@ def test_route_is_for_the_owner_only(log: Path, store: Path) -> None:
         control = ControlFile.read(store)
         assert control is not None
         assert stat.S_IMODE(ControlFile.path(store).stat().st_mode) == 0o600
-        until(lambda: count(store) == "count_star()\n20\n")
+        until(lambda: count(store) == "count_star()\n20\n", 120)
         assert ask(running.url, None, "runs") == 403
         assert ask(running.url, "wrong", "runs") == 403
         assert ask(running.url, control.token, "close") == 400

@@ -74,6 +74,17 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
     assert words.plain("a_b [x](y) :red[z] $m$") == r"a\_b \[x\]\(y\) \:red\[z\] \$m\$"
 
 
+@pytest.fixture(autouse=True)
+def today(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The day of the tests' log."""
+    monkeypatch.setattr(words, "today", AT.date)
+
+
+def test_another_day_is_named() -> None:
+    assert words.moment(AT) == "15:04:31"
+    assert words.moment(AT.replace(day=28)) == "2026-11-28 15:04:31"
+
+
 @pytest.mark.parametrize(
     ("run", "now", "quiet_s", "sentence"),
     [
@@ -81,7 +92,19 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
         ({}, {"queued_reqs": 12}, 0.5, "Generating 412 tok/s with 8 of 48 running; 12 queued."),
         ({}, {"running_cap": None, "queued_reqs": None}, 1, "Generating 412 tok/s with 8 running."),
         ({}, {"gen_tok_s": None}, 1, "Working on prompts with 8 of 48 running; nothing queued."),
-        ({}, {}, 3.5, "Idle since 15:04:31."),
+        ({}, {"running_reqs": 0}, 3.5, "Idle since 15:04:31."),
+        (
+            {}, {"running_reqs": 3, "queued_reqs": 9}, 3.5,
+            "Silent since 15:04:31 with 3 running and 9 queued; the server may be stuck or gone.",
+        ),
+        (
+            {}, {"running_reqs": 3}, 601,
+            "Silent since 15:04:31 with 3 running; the server is lost.",
+        ),
+        (
+            {"end_state": "lost", "ready_at": None}, None, 0,
+            "No line since 15:04:31; was still starting.",
+        ),
         ({}, {"gen_tok_s": 0.0, "running_reqs": 0}, 0.5, "Idle since 15:04:31."),
         ({"end_state": "stopped"}, {}, 0, "Server stopped at 15:04:31 after 6 min 31 s."),
         (
@@ -92,7 +115,7 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
             {"ready_at": AT.replace(minute=5)}, {}, 9, "Ready after 44 s; no request yet."
         ),
         ({"ready_at": None}, {}, 9, "Starting since 15:04:31; not ready yet."),
-        ({"ready_at": None, "started_at": None}, {}, 9, "Idle since 15:04:31."),
+        ({"ready_at": None, "started_at": None}, {"running_reqs": 0}, 9, "Idle since 15:04:31."),
         ({}, None, 0, "Ready after 44 s; no request yet."),
         ({"ready_at": None}, None, 0, "Starting since 15:04:31; not ready yet."),
     ],
@@ -111,7 +134,9 @@ def test_states_are_told_by_words() -> None:
     assert sentences.reading(SourceStatus("/srv/server.log", None, "lost")).word == "lost"
     assert sentences.server(card(), tiles(), 0.5).word == "generating"
     assert sentences.server(card(), tiles(gen_tok_s=None), 0.5).word == "working on prompts"
-    assert sentences.server(card(), tiles(), 9.0).word == "idle since 15:04:31"
+    assert sentences.server(card(), tiles(running_reqs=0), 9.0).word == "idle since 15:04:31"
+    assert sentences.server(card(), tiles(), 9.0).word == "silent"
+    assert sentences.server(card(), tiles(), 601.0).word == "lost"
     assert sentences.server(card(end_state="stopped"), tiles(), 0).word == "server stopped"
     assert sentences.readiness(card()) == "ready after 44 s"
     assert sentences.age(status, 4.2) == "last line 4 s ago, 0 bytes behind"
@@ -121,7 +146,8 @@ def test_tiles_say_the_strict_rate_and_never_a_rate_when_idle() -> None:
     shown = sentences.tiles(card(spec_algorithm="EAGLE3"), tiles(), idle=False)
     assert [tile.value for tile in shown] == ["412", "8 of 48", "0", "1.65", "50 %"]
     assert shown[3].detail == "strict rate 22 %"
-    idle = sentences.tiles(card(), tiles(), idle=True)[0]
+    assert sentences.tiles(card(), tiles(), idle=True)[0].value == "silent"
+    idle = sentences.tiles(card(), tiles(running_reqs=0), idle=True)[0]
     assert (idle.value, idle.detail) == ("idle", "last 412")
     assert [tile.value for tile in sentences.tiles(card(), None, idle=False)] == ["–"] * 5
 

@@ -65,7 +65,7 @@ def figures(
 def alt_text(look: Look, rows: pl.DataFrame, cap: int | None = None) -> str:
     """One sentence with the numbers of a chart."""
     if rows.is_empty():
-        return f"{look.title}: no values."
+        return f"{look.title}: no samples."
     values = rows[look.column].to_list()
     show: Callable[[float | None], str] = words.percent if look.percent else words.number
     unit = "" if look.percent else f" {look.unit}"

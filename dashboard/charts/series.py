@@ -69,7 +69,7 @@ def fill(
 ) -> dict[str, Any]:
     """The chart of these rows (made by `segments`) as Vega-Lite."""
     top = _top(look, rows, cap)
-    title = look.title if rows.height else f"{look.title} (no values)"
+    title = look.title if rows.height else f"{look.title} (no samples)"
     if cap is not None and cap > top:
         title = f"{title} (cap {cap:,}, above this scale)"
     # A stretch of one sample has no line to draw; the last sample is what "now" means.

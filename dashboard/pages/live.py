@@ -37,7 +37,8 @@ def _body() -> None:
     quiet_s = 0.0
     if shown.tiles is not None:
         quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, age_s)
-    head.subheader(words.plain(sentences.headline(shown.card, shown.tiles, quiet_s)), anchor=False)
+    line = sentences.headline(shown.card, shown.tiles, quiet_s)
+    head.subheader(words.plain(line), anchor=False, help=sentences.ZONE)
     with strip:
         for badge in (
             sentences.reading(status),
