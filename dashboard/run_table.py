@@ -78,12 +78,14 @@ def columns() -> dict[str, Any]:
             "Steady tok/s",
             format="%.1f",
             help="Tokens over seconds of the windows with a constant number of running requests. "
-            "Empty: not measurable from this log.",
+            "A dash: not measurable from this log. vLLM has such windows only while "
+            "the same requests run through a whole interval of its stats.",
         ),
         "at_one": figure(
             "tok/s at 1",
             format="%.1f",
-            help="The same with exactly one running request over all ranks.",
+            help="Steady tok/s of the windows with exactly one running request over all ranks. "
+            "A dash: not measurable from this log.",
         ),
         "accept": figure(
             "Accept length",
@@ -91,8 +93,14 @@ def columns() -> dict[str, Any]:
             help="Tokens a verification step yields for a request, bonus token included, "
             "weighted by steps.",
         ),
-        "peak": figure("Peak printed, tok/s", format="%.0f", help="The highest printed rate."),
-        "faults": figure("Faults"),
+        "peak": figure(
+            "Peak of one rank, tok/s",
+            format="%.0f",
+            help="The highest rate that one data-parallel rank printed; not a sum over ranks.",
+        ),
+        "faults": figure(
+            "Faults", help="Incidents such as a crash or a failed start; lines of one count once."
+        ),
         "retractions": figure("Retractions"),
     }
 
