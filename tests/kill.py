@@ -5,13 +5,15 @@ Used by the test (a few dozen kills) and by tests/soak/kill.py (a thousand).
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,11 +62,11 @@ class Server:
 
     def _write(self) -> None:
         while not self._stop.is_set():
-            count = self._rng.randint(1, 30)
+            count = self._rng.randint(1, 6)
             data = decodes(self.written, count)
             cut = self._rng.randrange(len(data))
             append(self._path, data[:cut])
-            self._stop.wait(self._rng.random() * 0.02)
+            self._stop.wait(self._rng.random() * 0.05)
             append(self._path, data[cut:])
             self.written += count
 
@@ -81,12 +83,18 @@ def kill_often(
     server = Server(log, rng)
     middle, before = 0, 0
     try:
-        for _ in range(kills):
-            filled = [part.format(log=log, store=store) for part in command]
-            _live_and_die(filled, rng.uniform(0.0, longest_s))
-            stored = _stored(store)
-            middle += before < stored < server.written
-            before = stored
+        filled = [part.format(log=log, store=store) for part in command]
+        with ExitStack() as stack:
+            nursery = stack.enter_context(_nursery(filled)) if command is FOLLOW else None
+            for _ in range(kills):
+                seconds = rng.uniform(0.0, longest_s)
+                if nursery is None:
+                    _live_and_die(filled, seconds)
+                else:
+                    _born_and_die(nursery, seconds)
+                stored = _stored(store)
+                middle += before < stored < server.written
+                before = stored
     finally:
         server.stop()
     return _count(log, store, seed, kills, server.written, middle)
@@ -100,6 +108,28 @@ def _live_and_die(command: list[str], seconds: float) -> None:
         assert process.stdout.readline(), "the process ended by itself"
         time.sleep(seconds)
         process.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def _nursery(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process with everything loaded; for each line it starts a follower."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        yield process
+
+
+def _born_and_die(nursery: subprocess.Popen[str], seconds: float) -> None:
+    assert nursery.stdin is not None
+    assert nursery.stdout is not None
+    nursery.stdin.write("\n")
+    nursery.stdin.flush()
+    follower = nursery.stdout.readline()
+    assert follower.strip().isdigit(), f"the follower ended by itself: {follower}"
+    time.sleep(seconds)
+    os.kill(int(follower), signal.SIGKILL)
+    assert nursery.stdout.readline() == "ended\n"
 
 
 def _stored(store: Path) -> int:
@@ -134,14 +164,20 @@ def _count(log: Path, path: Path, seed: int, kills: int, written: int, middle: i
 
 
 _FOLLOW = """
-import signal, sys
+import os, signal, sys
 import pyarrow.dataset  # what the first commit loads: kills should come while it works
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
-supervisor = Supervisor(Store.open(sys.argv[2]), [SourceSpec(sys.argv[1])])
-supervisor.start()
-print("following", flush=True)
-signal.pause()
+# Loaded once: each line asks for a new process, which nothing but SIGKILL ends.
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        supervisor = Supervisor(Store.open(sys.argv[2]), [SourceSpec(sys.argv[1])])
+        supervisor.start()
+        print(os.getpid(), flush=True)
+        signal.pause()
+    os.waitpid(child, 0)
+    print("ended", flush=True)
 """
 FOLLOW = [sys.executable, "-c", _FOLLOW, "{log}", "{store}"]
 UP = [sys.executable, "-m", "servescope", "up", "{log}", "--store", "{store}", "--port", "0"]
