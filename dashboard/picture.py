@@ -110,7 +110,7 @@ def _figures(
 def _card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     card = queries.run_card(con, run_id)
     assert card is not None, run_id
-    return card
+    return {**card, "fault": queries.first_fault(con, run_id)}
 
 
 def _span(card: Mapping[str, Any], window_s: float | None) -> tuple[datetime, datetime] | None:

@@ -158,10 +158,19 @@ def _ended(card: Mapping[str, Any]) -> str:
         return f"Server stopped at {when}{after}."
     if card["end_state"] == "crashed":
         faults = words.counted(card["n_faults"], "fault")
-        return f"Server crashed at {when}{after}: {faults}, marked on the charts."
+        reason = card.get("fault")
+        if reason is None:
+            return f"Server crashed at {when}{after}: {faults}, marked on the charts."
+        detail = f": {reason['detail']}" if _adds(reason) else ""
+        return f"Server crashed at {when}{after}. {reason['title']}{detail} ({faults})."
     if card["ready_at"] is None and card["started_at"] is not None:
         return f"No line since {when}; was still starting."
     return f"The log ends at {when}{after} without a stop: killed, or its log went elsewhere."
+
+
+def _adds(fault: Mapping[str, Any]) -> bool:
+    """The detail says more than the title."""
+    return bool(fault["detail"]) and fault["detail"] not in fault["title"]
 
 
 def ranks(tiles: LiveTiles) -> str | None:

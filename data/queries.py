@@ -187,6 +187,17 @@ def series(
     ).pl()  # fmt: skip
 
 
+def first_fault(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
+    """The first event of the run's last incident: title, detail; None if it had no fault."""
+    rows = con.sql(
+        "SELECT title, detail FROM events WHERE run_id = $run_id AND severity = 'fault' "
+        "QUALIFY incident_id = arg_max(incident_id, (ts, byte_offset)) OVER () "
+        "ORDER BY ts, byte_offset LIMIT 1",
+        params={"run_id": run_id},
+    ).pl()
+    return rows.row(0, named=True) if rows.height else None
+
+
 def events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """A run's events in the order of the log: columns of parsers.records.EVENTS."""
     return con.sql(

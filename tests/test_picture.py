@@ -14,7 +14,7 @@ from dashboard.picture import picture
 from data.fold import fold
 from data.store import Store
 from ingest.supervisor import Supervisor
-from tests.frames import at, decode, facts, samples
+from tests.frames import at, decode, events, facts, samples
 
 HOURS = 3600
 
@@ -49,6 +49,18 @@ def test_a_run_without_samples_has_its_empty_charts(context: Context) -> None:
     assert [figure.key for figure in shown.figures] == [
         "gen_tok_s", "running_reqs", "queued_reqs", "kv_usage",
     ]  # fmt: skip
+
+
+def test_a_crash_is_known_by_the_first_event_of_its_last_incident(context: Context) -> None:
+    rows = [(1, "r1-1", "first"), (2, "r1-2", "cause"), (3, "r1-2", "effect")]
+    for second, incident, title in rows:
+        event = {
+            "run_id": "r1", "byte_offset": second, "ts": at(second), "severity": "fault",
+            "title": title, "detail": "why", "incident_id": incident,
+        }  # fmt: skip
+        context.store.append(events(event), None)
+    card = picture(context, "r1", "15 min").card
+    assert card["fault"] == {"title": "cause", "detail": "why"}
 
 
 def test_another_runs_lines_redraw_nothing(context: Context) -> None:

@@ -108,6 +108,13 @@ def test_another_day_is_named() -> None:
         ({}, {"gen_tok_s": 0.0, "running_reqs": 0}, 0.5, "Idle since 15:04:31."),
         ({"end_state": "stopped"}, {}, 0, "Server stopped at 15:04:31 after 6 min 31 s."),
         (
+            {
+                "end_state": "crashed", "n_faults": 1,
+                "fault": {"title": "Out of memory", "detail": "tried 2 GB"},
+            }, {}, 0,
+            "Server crashed at 15:04:31 after 6 min 31 s. Out of memory: tried 2 GB (1 fault).",
+        ),
+        (
             {"end_state": "crashed", "n_faults": 1}, {}, 0,
             "Server crashed at 15:04:31 after 6 min 31 s: 1 fault, marked on the charts.",
         ),
