@@ -18,6 +18,7 @@ from parsers import commas, keyvalue
 from parsers.keyvalue import Field
 from parsers.lines import clean
 from parsers.records import ENGINE, KIND, TEXT, TIME, Schema
+from parsers.server_args import is_secret, redact_text
 
 # Where and when a sample was printed; the rest of the frame is contract columns.
 PRINTED: Schema = {
@@ -245,7 +246,7 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
         torn = bool(fields) and not rest.strip(" \t,") and not kind.whole(fields, rest)
         if torn:
             fields = fields[:-1]
-        adapted = kind.adapt(start, fields)
+        adapted = [f for f in kind.adapt(start, fields) if f.key[0] == "#" or not is_secret(f.key)]
         if len({f.key for f in adapted}) != len(adapted):
             return None
         if kind.needs and not any(f.key in kind.needs for f in adapted):
@@ -333,10 +334,19 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     ]
     exprs += [expr.alias(name) for name, expr in mapped.items()]
     if extra:
+        found = found.with_columns(_redacted(found[label]) for label in extra)
         exprs.append(_extra(extra).alias("extra"))
     return found.select(
         pl.lit(kind.engine, ENGINE).alias("engine"), pl.lit(kind.kind, KIND).alias("kind"), *exprs
     )
+
+
+def _redacted(values: pl.Series) -> pl.Series:
+    """Values without secrets: only what is neither a number nor a word can hold one."""
+    if values.dtype != TEXT or values.str.contains(r"^(?:[A-Za-z]*|-?[0-9.]+)$").all():
+        return values
+    texts = values.drop_nulls().unique().to_list()
+    return values.replace({text: redact_text(text) for text in texts})
 
 
 def _with_stamp(printed: dict[str, _Place], line: str) -> dict[str, _Place]:

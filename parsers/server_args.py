@@ -9,24 +9,55 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+_KEYS = "access|account|auth|encryption|license|master|private|service|session|signing|wandb"
+_TOKENS = "access|api|auth|bearer|github|gitlab|hf|hub|id|refresh|secret|session|wandb"
 _SECRET_KEY = re.compile(
-    r"(?i)(api_?key|passwd|password|secret|credential|authorization|watermark_(key|config)"
-    r"|(^|_)(hf|access|auth|bearer|refresh|session|private)_?(token|key)$|(^|_)token$|^ssl_keyfile)"
+    r"(?i)(api_?key|passwd|password|passphrase|secret|credential|authorization"
+    r"|watermark_(key|config)|(^|_)token$|(^|_)pwd$|^ssl_keyfile"
+    rf"|(^|_)({_KEYS})_?keys?$|(^|_)({_TOKENS})_?tokens?$)"
 )
 # sk-…, hf_…, ghp_…, AKIA…, JWTs, xox…, PEM blocks.
 _SECRET_SHAPE = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{8,}|hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
-    r"|glpat-[\w-]{16,}|xox[abprs]-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}"
+    r"\b(?:sk-[A-Za-z0-9_-]{8,}|hf_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}"
+    r"|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}"
     r"|nvapi-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
     r"|-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)"
 )
-_URL_LOGIN = re.compile(r"(?<![\w.])[\w.+%-]+:[^/\s'\"@:,]+(?=@[\w\[])")
-_ASSIGNED = re.compile(
-    r"(?i)((?:--?|\b)[\w-]*(?:api[-_]?key|password|passwd|secret|hf[-_]token|access[-_]token"
-    r"|auth[-_]token|credential)[\w-]*['\"]?\s*[=:\s]\s*)(?P<q>['\"]?)(?!None\b|null\b|\*+)"
-    r"(?P<value>[^\s'\",;)}\]]+)"
+_URL_LOGIN = re.compile(
+    r"(?<=://)(?:[^\s/'\"@:]*:[^\s/'\"@]+|[^\s/'\"@:]{16,})(?=@)"
+    r"|(?<![\w.+%-])[\w.+%-]+:[^/\s'\"@:,]+(?=@[\w\[])"
 )
-_BEARER = re.compile(r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)?\s*)[^\s'\",;]+")
+_QUERY = re.compile(
+    r"(?i)((?:[?&;](?:token|key|code|auth|signature|pwd|password)|(?<![\w-])sig"
+    r"|(?<![\w-])X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token))=)[^&\s'\"#;,)}\]\\]+"
+)
+_QUOTE = r"\\{0,8}['\"]"
+# A value as a whole: a list, an object, a quoted text or a word; torn ones up to the end.
+_VALUE = (
+    r"(?!None\b|null\b|True\b|False\b|true\b|false\b|\*+|‹|\\{0,8}['\"](?:‹|\\{0,8}['\"])|\[\])"
+    r"(?:(?P<list>\[[^\]]*\]?|\([^)]*\)?|\{[^}]*\}?)"
+    rf"|(?P<q>{_QUOTE})(?:(?!(?P=q)).)*(?P<end>(?P=q))?|[^\s'\",;)}}\]&\\]+)"
+)
+_SECRET_NAME = (
+    r"[\w-]{0,80}(?:api[-_]?key|password|passwd|passphrase|secret|credential"
+    rf"|(?<![a-z])(?:{_KEYS})[-_]?keys?(?![a-z])|(?<![a-z])(?:{_TOKENS})[-_]?tokens?(?![a-z]))"
+    r"[\w-]{0,40}"
+)
+_ASSIGNED = re.compile(
+    rf"(?i)((?<![\w-])(?:--?{_SECRET_NAME}\s+|{_SECRET_NAME}(?:{_QUOTE})?\s*[=:]\s*)){_VALUE}"
+)
+# Bare names that are harmless in prose and in counts ("#token: 57"): only as a quoted name, an
+# option or an assignment, and never before a number.
+_BARE = re.compile(
+    rf"(?i)((?<![\w#.-])(?:--(?:token|pwd)[=\s]\s*|{_QUOTE}(?:token|pwd){_QUOTE}\s*[=:]\s*"
+    rf"|(?:token|pwd|(?-i:[A-Z0-9_]+_TOKEN))=|pwd:\s*|token:\s*(?={_QUOTE}|\S{{12}})))"
+    rf"(?![0-9.]+(?![\w-])){_VALUE}"
+)
+_BEARER = re.compile(
+    rf"(?i)(authorization(?:{_QUOTE})?\s*[:=]\s*(?:{_QUOTE})?(?:bearer\s|basic\s)?\s*)[^\s'\",;\\]+"
+    r"|(\bbearer\s+)[\w.~+/=-]{8,}"
+)
+_MARK = "‹redacted›"
 _OBJECT = re.compile(r"<[^<>]*>")
 _PAIR = re.compile(r"[,{(]\s*['\"]?(\w+)['\"]?\s*[=:]\s*")
 
@@ -40,10 +71,23 @@ _NOT_CONFIG = {
 
 def redact_text(text: str) -> str:
     """The text with keys, tokens, passwords and logins in URLs replaced by a mark."""
-    text = _SECRET_SHAPE.sub("‹redacted›", text)
-    text = _URL_LOGIN.sub("‹redacted›", text)
-    text = _BEARER.sub(r"\1‹redacted›", text)
-    return _ASSIGNED.sub(lambda m: f"{m[1]}{m['q']}‹redacted›", text)
+    text = _SECRET_SHAPE.sub(_MARK, text)
+    text = _URL_LOGIN.sub(_MARK, text)
+    text = _QUERY.sub(rf"\1{_MARK}", text)
+    text = _BEARER.sub(lambda m: f"{m[1] or m[2]}{_MARK}", text)
+    return _BARE.sub(_hidden, _ASSIGNED.sub(_hidden, text))
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """The assignment with its value hidden, so that a dump can still be read."""
+    if match["list"]:
+        return f"{match[1]}['{_MARK}']"
+    return f"{match[1]}{match['q'] or ''}{_MARK}{match['end'] or ''}"
+
+
+def is_secret(name: str) -> bool:
+    """Whether what stands under a name is a secret."""
+    return bool(_SECRET_KEY.search(name.replace("-", "_")))
 
 
 def redact(value: Any, key: str = "", salt: str = "") -> Any:
@@ -54,16 +98,31 @@ def redact(value: Any, key: str = "", salt: str = "") -> Any:
         key: the name the value stands under.
         salt: makes the hashes of one store useless for another.
     """
+    secret = is_secret(key)
     if isinstance(value, Mapping):
-        return {str(k): redact(v, str(k), salt) for k, v in value.items()}
+        return {
+            redact_text(str(k)): redact(v, key if secret else str(k), salt)
+            for k, v in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return [redact(v, key, salt) for v in value]
     if value in (None, "", False, True):
         return value
-    if _SECRET_KEY.search(key):
+    if secret:
         digest = hashlib.blake2b(f"{salt}{value}".encode(), digest_size=4).hexdigest()
         return f"‹redacted {digest}›"
-    return redact_text(value) if isinstance(value, str) else value
+    return _redact_string(value, salt) if isinstance(value, str) else value
+
+
+def _redact_string(text: str, salt: str) -> str:
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            held = json.loads(text)
+        except (ValueError, RecursionError):
+            return redact_text(text)
+        hidden = redact(held, salt=salt)
+        return text if hidden == held else json.dumps(hidden, ensure_ascii=False)
+    return redact_text(text)
 
 
 def parse_dump(text: str) -> dict[str, Any]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 
 from parsers.server_args import config_hash, parse_dump, redact, redact_text
-from tests.logs import read, sglang_boot, text
+from tests.logs import decode, read, sglang_boot, text
 
 CANARY = "Zk9canary7Q2"
 
@@ -31,6 +34,35 @@ CANARY = "Zk9canary7Q2"
         "ghp_{}000000",
         "token sk-proj-{}-x",
         "eyJ{}.eyJ{}.sig",
+        "'api_key': ['{}', 'x{}']",
+        "api_keys=[a,{}]",
+        "'api_key': ['a', '{}",
+        "'credentials': {'a': '{}'}",
+        "'token': '{}'",
+        '"token": "{}"',
+        "--token {}",
+        "token={}",
+        "pwd={}",
+        "'pwd': '{}'",
+        "access_key={}",
+        "secret_access_key: {}",
+        "wandb_key='{}'",
+        "WANDB_API_KEY={}",
+        "password='two words {}'",
+        "passphrase: {}",
+        "apiKey: '{}'",
+        "X-API-Key: {}",
+        "redis://:{}@h:6379/0",
+        "https://{}0000@host/path",
+        "GET /v1/models?token={}&n=1",
+        "https://b.s3.x.com/o?X-Amz-Signature={}&x=1",
+        "https://b.s3.x.com/o?X-Amz-Credential={}%2F1",
+        "https://acc.blob.x.net/c?sv=1&sig={}",
+        "https://maps.x.com/api?key={}",
+        r"""loader: '{\"api_key\": \"{}\"}'""",
+        r'{"extra": "{\\\"hf_token\\\": \\\"{}\\\"}"}',
+        "using Bearer {} now",
+        "SERVICE_TOKEN={}",
     ],
 )
 def test_no_shape_of_a_secret_is_left(shape: str) -> None:
@@ -39,7 +71,25 @@ def test_no_shape_of_a_secret_is_left(shape: str) -> None:
 
 @pytest.mark.parametrize(
     "harmless",
-    ["max_total_tokens=65536", "tokenizer_path='org/model'", "api_key=None", "#token: 57", "a@b.c"],
+    [
+        "max_total_tokens=65536",
+        "tokenizer_path='org/model'",
+        "hf_tokenizer_path='org/model'",
+        "api_key=None",
+        "'api_key': None, 'api_keys': []",
+        "#token: 57",
+        "#token: full=1809, swa=1200",
+        "num_tokens=5, 'num_tokens': 5",
+        "token usage: 0.12, token_usage=0.12, 'token_usage': 0.12",
+        "'token': 57",
+        "the key is to keep the key: value order, key=lambda",
+        "next token: the",
+        "a secret sauce and a password reset",
+        "a@b.c",
+        "ssh://git@host/x",
+        "eos_token_id=2, bos_token='<s>'",
+        "http://127.0.0.1:8000/v1?keys=1",
+    ],
 )
 def test_what_is_no_secret_stays(harmless: str) -> None:
     assert redact_text(harmless) == harmless
@@ -52,6 +102,60 @@ def test_an_args_dump_keeps_names_and_hides_values() -> None:
     assert hidden["api_key"].startswith("‹redacted ")
     assert hidden["admin_api_key"] is None
     assert hidden["n_tokens"] == 3
+
+
+def test_strings_of_json_and_nested_values_are_looked_into() -> None:
+    args = {
+        "loader": json.dumps({"api_key": CANARY, "n": 3, "deep": json.dumps({"pwd": CANARY})}),
+        "credentials": {"main": CANARY, "list": [CANARY]},
+        "api_keys": [CANARY, "b"],
+        "access-key": CANARY,
+        "python": f"{{'token': '{CANARY}'}}",
+        "plain": '{"n": 3}',
+        "max_total_tokens": 65536,
+        "tokenizer_path": "org/model",
+    }
+    hidden = redact(args)
+    assert CANARY not in json.dumps(hidden)
+    assert json.loads(hidden["loader"])["n"] == 3
+    same = ("plain", "max_total_tokens", "tokenizer_path")
+    assert {name: hidden[name] for name in same} == {name: args[name] for name in same}
+
+
+@pytest.mark.parametrize(
+    "dump", ["{'a': 1, 'api_key': ['k1', 'k2'], 'b': 2}", "ServerArgs(a=1, token='x', b=2)"]
+)
+def test_a_redacted_dump_can_still_be_read(dump: str) -> None:
+    args = parse_dump(redact_text(dump))
+    assert (args["a"], args["b"]) == (1, 2)
+    assert redact_text(redact_text(dump)) == redact_text(dump)
+
+
+def test_a_field_of_a_sample_line_is_redacted() -> None:
+    line = decode("10:00:01") + f", note: see http://u:{CANARY}@h/x?token={CANARY}"
+    lines = [line, line.replace("running-req: 1", "running-req: 2")]
+    lines += [decode("10:00:03") + f", api_key: {CANARY}"] * 2
+    batch = read(text(lines))
+    assert batch.samples["running_reqs"].to_list() == [1, 2, 1, 1]
+    assert CANARY not in batch.samples.write_json()
+    assert "note" in batch.samples["extra"][0]
+
+
+def test_a_line_that_cannot_be_read_is_told_without_its_secrets() -> None:
+    batch = read(text([f"[2026-05-04 10:00:01] Decode batch, #token: x, api_key: {CANARY}"]))
+    assert batch.ingest_log.height == 1
+    assert "canary" not in batch.ingest_log.write_csv()
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "token", "api_key ", "'api_key': [", "secret-", "\\", "://", "a:", "+", "'token': ", "-"],
+)
+def test_long_texts_are_searched_in_linear_time(piece: str) -> None:
+    """One that is not would take minutes: the limit is far above what a slow machine needs."""
+    started = time.process_time()
+    redact_text(piece * (60_000 // len(piece)))
+    assert time.process_time() - started < 5
 
 
 def test_two_secrets_can_be_told_apart() -> None:
