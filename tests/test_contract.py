@@ -10,7 +10,7 @@ import pytest
 from data.store import Store
 from parsers import records
 
-TYPES = {
+TYPES: dict[pl.DataType, str] = {
     pl.String(): "VARCHAR",
     pl.Int32(): "INTEGER",
     pl.Int64(): "BIGINT",
