@@ -200,13 +200,14 @@ def read_head(line: str) -> Head:
 
 
 def last_stamp(lines: pl.DataFrame, before_no: int) -> Head | None:
-    """The stamp of the nearest stamped line above line number `before_no`."""
+    """The stamp of the nearest stamped line above line number `before_no`; without its message,
+    which may hold secrets: it is kept with the checkpoint."""
     above = lines["line"].slice(0, before_no - int(lines["no"][0]))
     for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
         for line in reversed(part.filter(part.str.contains(_CLOCK)).to_list()):
             head = read_head(line[:600])
             if head.time:
-                return head
+                return Head(head.date, head.time, "")
     return None
 
 

@@ -7,8 +7,9 @@ import time
 
 import pytest
 
+from ingest.pipeline import Pipeline
 from parsers.server_args import config_hash, parse_dump, redact, redact_text
-from tests.logs import decode, read, sglang_boot, text
+from tests.logs import SOURCE, decode, read, sglang_boot, text
 
 CANARY = "Zk9canary7Q2"
 
@@ -139,6 +140,18 @@ def test_a_field_of_a_sample_line_is_redacted() -> None:
     assert batch.samples["running_reqs"].to_list() == [1, 2, 1, 1]
     assert CANARY not in batch.samples.write_json()
     assert "note" in batch.samples["extra"][0]
+
+
+def test_no_raw_text_is_kept_in_the_state() -> None:
+    """What is kept for the next block: the last stamp, and a traceback that is cut off."""
+    pipeline = Pipeline(SOURCE, "file")
+    pipeline.feed(text([decode("10:00:01"), f"[2026-05-04 10:00:02] password={CANARY}"]))
+    assert "10:00:02" in pipeline.state
+    assert "password" not in pipeline.state
+    torn = ["Traceback (most recent call last):", f"  File 'a', in f  # api_key={CANARY}"]
+    pipeline.feed(text([*sglang_boot("10:00:03"), *torn]))
+    assert "Traceback" in pipeline.state
+    assert CANARY not in pipeline.state
 
 
 def test_a_line_that_cannot_be_read_is_told_without_its_secrets() -> None:
