@@ -426,7 +426,9 @@ class Pipeline:
                 run.engine = run.engine or own["engine"][0]
                 self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
                 stamped = own.filter(pl.col("ts").is_not_null()).select("byte_offset", "ts")
-                for off, ts in [*stamped.head(1).rows(), *stamped.tail(1).rows()]:
+                end = self.offset if run.end_off is None else run.end_off
+                latest = stamped.filter(pl.col("byte_offset") <= end)
+                for off, ts in [*stamped.head(1).rows(), *latest.top_k(1, by="ts").rows()]:
                     run.saw(off, ts)
 
     def _late_frame(self, late: Late) -> pl.DataFrame:

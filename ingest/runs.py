@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,9 @@ _FATAL = re.compile(
     r"EngineDeadError|OutOfMemoryError|CUDA error|NCCL error|DistBackendError|AcceleratorError"
     r"|InductorError|Engine core initialization failed|Engine process failed"
 )
+_SIZES = {
+    "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
+}  # fmt: skip
 _ORDERLY_CODE = re.compile(r"exit code -(?:15|2)\b")
 
 
@@ -53,8 +57,7 @@ class Run:
     decode_only: bool = False
     rate_def: tuple[str, int] | None = None  # the printed rate's formula and which line told it
     first_off: int | None = None  # of the line that gave started_at
-    last_off: int = -1
-    last_ts: str | None = None
+    latest: str | None = None  # time of its lines up to its end
     seq: int = 0
     told: str = ""  # the last facts row, to append only what is new
 
@@ -68,6 +71,8 @@ class Run:
         self.effective |= facts.pop("effective", {})
         self.steps = facts.pop("decode_log_interval", None) or self.steps
         self.decode_only |= facts.pop("disaggregation_mode", None) == "decode"
+        if mark.kind == "engine":
+            self._keep_sizes(facts)
         for name, value in facts.items():
             if name in RUNS and value is not None:
                 self.facts[name] = int(value) if RUNS[name].is_integer() else value
@@ -77,14 +82,28 @@ class Run:
             self.ready_off = mark.off
             self.facts["ready_at"] = ts
 
+    def _keep_sizes(self, facts: dict[str, Any]) -> None:
+        """An engine process says 1 of what the server's arguments spread over several."""
+        spread = {
+            size: self.facts[size]
+            for size in _SIZES
+            if facts.get(size) == 1 and (self.facts.get(size) or 1) > 1
+        }
+        if spread:
+            facts |= spread
+            facts["gpus"] = math.prod(facts.get(size) or 1 for size in _SIZES)
+            self.effective |= {_SIZES[size]: value for size, value in spread.items()}
+
     def saw(self, off: int, ts: datetime | None) -> None:
-        """Takes over the time of one of its lines; lines come in any order within a block."""
+        """Takes over the time of one of its lines; lines come in any order within a block. The
+        latest time counts, not the last: the clock may be set back."""
         if ts is None:
             return
         if self.first_off is None or off < self.first_off:
             self.first_off, self.facts["started_at"] = off, ts
-        if off >= self.last_off:
-            self.last_off, self.last_ts = off, ts.isoformat()
+        before_end = self.end_off is None or off <= self.end_off
+        if before_end and (self.latest is None or ts > datetime.fromisoformat(self.latest)):
+            self.latest = ts.isoformat()
 
     def end(self, state: str, off: int, ts: datetime | None) -> None:
         """Ends the run once; what follows the first end is its consequence."""
@@ -93,9 +112,9 @@ class Run:
             self.facts["ended_at"] = ts
 
     def settle(self) -> None:
-        """Gives a run that nothing ended the time of its last line."""
-        if self.ended == "lost" and self.last_ts:
-            self.facts["ended_at"] = datetime.fromisoformat(self.last_ts)
+        """Gives a run that nothing ended the latest time of its lines."""
+        if self.ended == "lost" and self.latest:
+            self.facts["ended_at"] = datetime.fromisoformat(self.latest)
 
     def goes_on(self) -> None:
         """Samples after a fault: it was not fatal."""
@@ -113,6 +132,8 @@ class Run:
             "effective": json.dumps(self.effective) if self.effective else None,
             **self.facts,
         }
+        if row.get("ended_at") and self.latest:
+            row["ended_at"] = max(row["ended_at"], datetime.fromisoformat(self.latest))
         told = hashlib.blake2b(repr(sorted(row.items())).encode(), digest_size=8).hexdigest()
         if told == self.told:
             return None
@@ -131,8 +152,8 @@ def dump_run(run: Run) -> dict[str, Any]:
 
 
 def load_run(state: Mapping[str, Any]) -> Run:
-    """The run that `dump_run` wrote."""
-    run = Run(**state)
+    """The run that `dump_run` wrote, maybe that of an older release."""
+    run = Run(**{name: state[name] for name in Run.__dataclass_fields__ if name in state})
     for name in ("started_at", "ready_at", "ended_at"):
         if isinstance(run.facts.get(name), str):
             run.facts[name] = datetime.fromisoformat(run.facts[name])

@@ -156,3 +156,39 @@ def test_a_lost_engine_core_ends_a_vllm_run() -> None:
     batch = read(text(lines))
     assert batch.events.filter(severity="fault")["incident_id"].n_unique() == 1
     assert _runs(lines)["end_state"].to_list() == ["crashed"]
+
+
+def test_a_clock_that_is_set_back_gives_no_negative_duration() -> None:
+    times = ["10:00:00", "10:00:10", "09:00:00", "09:00:10"]
+    data = text(decode(time) for time in times)
+    for cuts in ((), (1,), (1, 2, 3)):
+        run = read(data, cuts=cuts).run_facts.sort("seq").tail(1)
+        assert run["started_at"].dt.strftime("%H:%M:%S").to_list() == ["10:00:00"]
+        assert run["ended_at"].dt.strftime("%H:%M:%S").to_list() == ["10:00:10"]
+
+
+def test_a_stop_after_the_clock_was_set_back_ends_at_the_latest_time() -> None:
+    lines = [*sglang_boot("10:00:00"), decode("10:00:05"), decode("09:00:00")]
+    data = text([*lines, *_at(STOP, "09:00:10"), STOP[1].format("11:00:00")])
+    for cuts in ((), (4,), (5, 6)):
+        run = read(data, cuts=cuts).run_facts.sort("seq").tail(1)
+        assert run["end_state"].to_list() == ["stopped"]
+        assert run["ended_at"].dt.strftime("%H:%M:%S").to_list() == ["10:00:05"]
+
+
+def test_an_engine_process_does_not_undo_the_servers_arguments() -> None:
+    head = "INFO 05-04 10:00:0"
+    args = (
+        f"(APIServer pid=7) {head}0 [api_utils.py:286] non-default args: {{'model': 'org/m', "
+        "'tensor_parallel_size': 2, 'data_parallel_size': 2}"
+    )
+    engine = (
+        f"(EngineCore_DP0 pid=9) {head}5 [core.py:133] Initializing a V1 LLM engine (v0.32.0) "
+        "with config: model='org/m', tensor_parallel_size=2, pipeline_parallel_size=1, "
+        "data_parallel_size=1, max_seq_len=2048"
+    )
+    run = _runs([args, engine, engine]).row(0, named=True)
+    assert (run["tp"], run["pp"], run["dp"], run["gpus"]) == (2, 1, 2, 4)
+    assert json.loads(run["effective"])["data_parallel_size"] == 2
+    alone = _runs([engine]).row(0, named=True)
+    assert (alone["tp"], alone["dp"], alone["gpus"]) == (2, 1, 2)
