@@ -24,6 +24,7 @@ SECOND = 1_000_000
 STAMPS, STEPS, CONFIGURED = range(len(CHOICES["interval_from"]))
 MIXED, STEADY, AFTER_IDLE, STARTUP = range(len(CHOICES["window"]))
 IDLE_WINDOWS = 3  # a rank is idle after so many of its median windows without a line
+LONG_WINDOWS = 30  # … and after so many even where no prefill line says so
 _HISTORY = 15
 DEFAULT_STEPS = 40  # SGLang's decode_log_interval where the arguments are unknown
 
@@ -87,6 +88,7 @@ class Rank:
     prefill: Ties = field(default_factory=Ties)
     line_ts: int | None = None  # of the last line of either kind
     gap: int = 0  # longest silence since the last decode line that nothing ran in, microseconds
+    silence: int = 0  # longest silence since the last decode line, microseconds
     decode_off: int | None = None
     running: float | None = None  # of the last decode line
     prompts: int = 0  # prefill lines since the last decode line
@@ -154,7 +156,8 @@ class _Windows:
 
     prompts: Ints
     crowded: Ints
-    gap: Ints
+    gap: Ints  # longest silence that nothing ran in
+    silence: Ints  # longest silence
     opened_by_prefill: Bools
 
     @classmethod
@@ -179,24 +182,33 @@ class _Windows:
         # admits without prefill, so there any silence may be idle.
         free = rows["running_reqs"].fill_null(0).to_numpy() == 0
         silent = gaps if run.decode_only else np.where(~is_decode & free, gaps, 0)
-        seeded = silent.copy()
-        seeded[0] = max(seeded[0], rank.gap)
         starts = np.append(0, at[:-1] + 1) if len(at) else np.empty(0, np.int64)
         made = cls(
             np.diff(prompts[at], prepend=-rank.prompts),
             np.diff(crowded[at], prepend=-rank.crowded),
-            np.maximum.reduceat(seeded[: at[-1] + 1], starts) if len(at) else seeded[:0],
+            _longest(silent, rank.gap, at, starts),
+            _longest(gaps, rank.silence, at, starts),
             np.append(rank.opened_by_prefill, before_old[at][:-1]) if len(at) else before_old[:0],
         )
         tail_at = int(at[-1]) + 1 if len(at) else 0
         if len(at):
-            rank.prompts = rank.crowded = rank.gap = 0
+            rank.prompts = rank.crowded = rank.gap = rank.silence = 0
             rank.opened_by_prefill = bool(before_old[at[-1]])
         rank.prompts += int((~is_decode[tail_at:]).sum())
         rank.crowded += int((~is_decode[tail_at:] & ~single[tail_at:]).sum())
         rank.gap = max(rank.gap, int(silent[tail_at:].max(initial=0)))
+        rank.silence = max(rank.silence, int(gaps[tail_at:].max(initial=0)))
         rank.last_is_old_prefill = bool(old[-1])
         return made
+
+
+def _longest(gaps: Ints, before: int, at: Ints, starts: Ints) -> Ints:
+    """The longest gap before each decode line since the one before it."""
+    if not len(at):
+        return gaps[:0]
+    seeded = gaps[: at[-1] + 1].copy()
+    seeded[0] = max(seeded[0], before)
+    return np.maximum.reduceat(seeded, starts)
 
 
 def _measure_decodes(
@@ -214,7 +226,9 @@ def _measure_decodes(
     running = _floats(rows, "running_reqs")[at]
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
     opened = np.append(-1 if rank.decode_off is None else rank.decode_off, off[at][:-1])
-    idle = usual.is_idle(_certain_gap(windows.gap, ts[at]), np.arange(len(at)))
+    nth = np.arange(len(at))
+    idle = usual.is_idle(_certain_gap(windows.gap, ts[at]), nth)
+    idle |= usual.is_idle(_certain_gap(windows.silence, ts[at]), nth, LONG_WINDOWS)
     first = opened < 0
     startup = _before_ready(off[at], run) | _before_ready(opened, run)
     same = (running == before) & (running > 0) & ~idle & ~startup & ~first
@@ -317,19 +331,19 @@ class _Usual:
         filled = known.fill_null(np.nan).to_numpy()
         return cls(np.concatenate([np.full(_HISTORY - older, np.nan), filled]))
 
-    def is_idle(self, silence: Floats, at: Ints) -> Bools:
-        """Whether silences (seconds) before the decode lines number `at` were idle.
+    def is_idle(self, silence: Floats, at: Ints, windows: int = IDLE_WINDOWS) -> Bools:
+        """Whether silences (seconds) before the decode lines number `at` were idle: longer than
+        so many windows.
 
         Most are shorter than a stamp can tell, so medians are taken for the few others only.
         """
         out = np.zeros(len(silence), bool)
-        long = np.flatnonzero(silence > 0)
+        shortest = np.fmin.reduce(self.known, initial=np.inf)
+        long = np.flatnonzero(silence > max(0.0, windows * shortest))
         if len(long):
             before = np.lib.stride_tricks.sliding_window_view(self.known, _HISTORY)[at[long]]
             known = ~np.isnan(before).all(axis=1)
-            out[long[known]] = silence[long[known]] > IDLE_WINDOWS * np.nanmedian(
-                before[known], axis=1
-            )
+            out[long[known]] = silence[long[known]] > windows * np.nanmedian(before[known], axis=1)
         return out
 
 

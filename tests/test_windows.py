@@ -70,6 +70,21 @@ def test_a_long_step_is_not_idle() -> None:
     assert _decodes(lines)[4]["window"] == "steady"
 
 
+def test_a_window_after_hours_is_after_idle_without_a_prefill_line() -> None:
+    """Usual windows of 0.4 s: ten of them are a slow window, hours are none."""
+    usual = [*BOOT, *(decode("10:00:02") for _ in range(4))]
+    slow = _decodes([*usual, decode("10:00:06", 1, 10), decode("10:00:06")])
+    assert [row["window"] for row in slow[4:]] == ["steady", "steady"]
+    for running, rate in ((1, 0.01), (3, 40)):
+        data = text([*usual, decode("13:00:02", running, rate), decode("13:00:02", running)])
+        for cuts in ((), (7,)):
+            rows = timed(read(data, cuts=cuts)).filter(kind="decode")
+            assert rows["window"].to_list()[4:] == ["after_idle", "steady"]
+            assert rows["interval_from"].to_list()[4] == "stamps"
+    busy = [*usual, prefill("13:00:02", 1, 1), decode("13:00:02", 2)]
+    assert _decodes(busy)[4]["window"] == "after_idle"
+
+
 def test_a_prefill_inside_makes_the_window_mixed() -> None:
     lines = [*BOOT, decode("10:00:02", 2), prefill("10:00:02", 1, 2), decode("10:00:03", 2)]
     assert _decodes(lines)[1]["window"] == "mixed"
