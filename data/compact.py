@@ -16,6 +16,7 @@ from parsers.records import CHOICES, SAMPLES, Schema
 
 TABLE = "sample_rows"
 PLACE = ["run_id", "source_id", "file_id"]
+DISTINCT_PLACES = "(SELECT DISTINCT * FROM sample_places)"
 PLACES: Schema = {"place": pl.Int64(), **{name: SAMPLES[name] for name in PLACE}}
 
 
@@ -46,9 +47,13 @@ def decoded(table: str) -> str:
         for name in SAMPLES
     ]
     return (
-        f"SELECT {', '.join(columns)} FROM {table} r "
-        "JOIN (SELECT DISTINCT * FROM sample_places) p ON p.place = r.place"
+        f"SELECT {', '.join(columns)} FROM {table} r JOIN {DISTINCT_PLACES} p ON p.place = r.place"
     )
+
+
+def code(name: str, text: str) -> int:
+    """The number that a column of `sample_rows` holds for one of its texts."""
+    return CHOICES[name].index(text)
 
 
 def _text(name: str) -> str:

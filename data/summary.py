@@ -11,34 +11,43 @@ from data import compact
 # Tokens of the windows whose length is known, at the time of the append or later.
 _WINDOW_SUMS = """
     sum(gen_tok_s * {s}) AS gen_tokens,
-    sum(gen_tok_s * {s}) FILTER (WHERE "window" = 'steady') AS steady_tokens,
-    sum({s}) FILTER (WHERE "window" = 'steady' AND gen_tok_s IS NOT NULL) AS steady_s,
-    sum(gen_tok_s * {s}) FILTER (WHERE "window" = 'steady' AND running_reqs = 1) AS at1_tokens,
-    sum({s}) FILTER (WHERE "window" = 'steady' AND running_reqs = 1
-        AND gen_tok_s IS NOT NULL) AS at1_s
+    sum(gen_tok_s * {s}) FILTER (WHERE {steady}) AS steady_tokens,
+    sum({s}) FILTER (WHERE {steady} AND gen_tok_s IS NOT NULL) AS steady_s,
+    sum(gen_tok_s * {s}) FILTER (WHERE {steady} AND running_reqs = 1) AS at1_tokens,
+    sum({s}) FILTER (WHERE {steady} AND running_reqs = 1 AND gen_tok_s IS NOT NULL) AS at1_s
 """
+_DECODE, _PREFILL, _STATS, _SPEC = (
+    f"kind = {compact.code('kind', kind)}" for kind in ("decode", "prefill", "stats", "spec")
+)
+_STEADY = f"s.window = {compact.code('window', 'steady')}"
+_STEADY_TEXT = "s.window = 'steady'"
 
+# Over the numbers that the store keeps, not the texts they stand for: a third of the cost.
 SAMPLES = f"""
 INSERT INTO run_summary_parts BY NAME
-SELECT run_id, dp_rank, engine_index, tp_rank, pp_rank,
-    count(*) FILTER (WHERE kind = 'decode') AS n_decode,
-    count(*) FILTER (WHERE kind = 'prefill') AS n_prefill,
-    count(*) FILTER (WHERE kind = 'stats') AS n_stats,
-    count(*) FILTER (WHERE kind = 'spec') AS n_spec,
-    min(ts) AS first_ts,
-    max(ts) AS last_ts,
-    -- SGLang prints the tokens of a prefill batch, vLLM a rate over its interval.
-    sum(CASE WHEN kind = 'prefill' THEN new_tokens
-        WHEN kind = 'stats' THEN prompt_tok_s * interval_s END) AS prompt_tokens,
-    sum(accept_len * request_steps) AS accept_weighted,
-    sum(request_steps) FILTER (WHERE accept_len IS NOT NULL) AS accept_steps,
-    max(running_reqs) AS max_running,
-    max(queued_reqs) AS max_queued,
-    max(kv_usage) AS max_kv_usage,
-    max(gen_tok_s) AS max_gen_tok_s,
-    {_WINDOW_SUMS.format(s="interval_s")}
-FROM ({compact.decoded("new_samples")})
-GROUP BY run_id, dp_rank, engine_index, tp_rank, pp_rank
+SELECT p.run_id, s.* EXCLUDE (place)
+FROM (
+    SELECT place, dp_rank, engine_index, tp_rank, pp_rank,
+        count(*) FILTER (WHERE {_DECODE}) AS n_decode,
+        count(*) FILTER (WHERE {_PREFILL}) AS n_prefill,
+        count(*) FILTER (WHERE {_STATS}) AS n_stats,
+        count(*) FILTER (WHERE {_SPEC}) AS n_spec,
+        min(ts) AS first_ts,
+        max(ts) AS last_ts,
+        -- SGLang prints the tokens of a prefill batch, vLLM a rate over its interval.
+        sum(CASE WHEN {_PREFILL} THEN new_tokens
+            WHEN {_STATS} THEN prompt_tok_s * interval_s END) AS prompt_tokens,
+        sum(accept_len * request_steps) AS accept_weighted,
+        sum(request_steps) FILTER (WHERE accept_len IS NOT NULL) AS accept_steps,
+        max(running_reqs) AS max_running,
+        max(queued_reqs) AS max_queued,
+        max(kv_usage) AS max_kv_usage,
+        max(gen_tok_s) AS max_gen_tok_s,
+        {_WINDOW_SUMS.format(s="interval_s", steady=_STEADY)}
+    FROM new_samples s
+    GROUP BY place, dp_rank, engine_index, tp_rank, pp_rank
+) s
+JOIN {compact.DISTINCT_PLACES} p ON p.place = s.place
 """
 
 # A window that was corrected after its sample was stored adds the difference in tokens and
@@ -47,7 +56,7 @@ LATE_INTERVALS = f"""
 INSERT INTO run_summary_parts BY NAME
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
     sum(CASE WHEN kind = 'stats' THEN prompt_tok_s * d END) AS prompt_tokens,
-    {_WINDOW_SUMS.format(s="d")}
+    {_WINDOW_SUMS.format(s="d", steady=_STEADY_TEXT)}
 FROM (
     SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d
     FROM new_intervals i
