@@ -52,6 +52,13 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+STEADY_HELP = (
+    "Tokens over seconds of the windows with a constant number of running requests. A dash: not "
+    "measurable from this log. vLLM has such windows only while the same requests run through a "
+    "whole interval of its stats."
+)
+
+
 def columns() -> dict[str, Any]:
     """Titles, units and definitions of the columns."""
     text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
@@ -77,9 +84,7 @@ def columns() -> dict[str, Any]:
         "steady": figure(
             "Steady tok/s",
             format="%.1f",
-            help="Tokens over seconds of the windows with a constant number of running requests. "
-            "A dash: not measurable from this log. vLLM has such windows only while "
-            "the same requests run through a whole interval of its stats.",
+            help=STEADY_HELP,
         ),
         "at_one": figure(
             "tok/s at 1",
