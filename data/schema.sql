@@ -273,7 +273,20 @@ CREATE TABLE bench_results (
     e2e_ms_p95 DOUBLE,
     e2e_ms_p99 DOUBLE,
     accept_len DOUBLE,            -- tokens per verification step and request
-    extra VARCHAR                 -- JSON
+    extra VARCHAR,                -- JSON
+    "position" INTEGER,           -- of the point in its file, from 1
+    seq BIGINT                    -- the highest of a bench_id stands
+);
+
+-- The benchmark files that were read, by the content they had.
+CREATE TABLE bench_files (
+    bench_file VARCHAR,
+    content VARCHAR,              -- SHA-256 of the whole file
+    bytes BIGINT,                 -- bytes
+    format VARCHAR,
+    n_points INTEGER,
+    unread VARCHAR,               -- JSON: columns that were not recognised
+    "at" TIMESTAMP                -- UTC
 );
 
 -- The server's own values over the time of one benchmark point.
@@ -290,7 +303,11 @@ CREATE TABLE bench_windows (
     accept_len DOUBLE,            -- tokens per verification step and request
     kv_usage DOUBLE,              -- fraction, 0 to 1
     log_tokens DOUBLE,            -- tokens
-    token_difference DOUBLE       -- tokens of the log minus tokens of the client
+    token_difference DOUBLE,      -- tokens of the log minus tokens of the client
+    prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
+    allowed_tokens DOUBLE,        -- tokens of difference that are allowed
+    detail VARCHAR,               -- JSON: parts of the allowance, why the join was made
+    "at" TIMESTAMP                -- UTC; the latest of a bench_id stands
 );
 
 -- How the columns of a hand-made table were read.

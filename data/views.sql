@@ -70,3 +70,22 @@ GROUP BY p.run_id;
 CREATE OR REPLACE VIEW checkpoints_latest AS
 SELECT * FROM checkpoints
 QUALIFY row_number() OVER (PARTITION BY file_id ORDER BY seq DESC) = 1;
+
+-- One row a benchmark point with what the server's log says of it. server_* are the values of the
+-- log over the time of the point; token_difference beyond allowed_tokens is a finding.
+CREATE OR REPLACE VIEW bench_points AS
+WITH results AS (
+    SELECT * FROM bench_results
+    QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY seq DESC) = 1
+), windows AS (
+    SELECT * FROM bench_windows
+    QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY "at" DESC) = 1
+)
+SELECT r.* EXCLUDE (seq) REPLACE (coalesce(w.run_id, r.run_id) AS run_id),
+    w.method AS join_method, w.clock_offset_s,
+    w.started_at AS window_started_at, w.ended_at AS window_ended_at,
+    w.gen_tok_s AS server_gen_tok_s, w.running_reqs AS server_running_reqs,
+    w.queued_reqs AS server_queued_reqs, w.accept_len AS server_accept_len,
+    w.kv_usage AS server_kv_usage, w.prefix_hit_rate AS server_prefix_hit_rate,
+    w.log_tokens, w.token_difference, w.allowed_tokens, w.detail AS join_detail
+FROM results r LEFT JOIN windows w ON w.bench_id = r.bench_id;

@@ -164,6 +164,64 @@ INGEST_LOG: Schema = {
 }
 
 
+# Latencies of a benchmark and what is kept of each: columns such as ttft_ms_mean, in milliseconds.
+LATENCIES = ("ttft", "tpot", "itl", "e2e")
+STATISTICS = ("mean", "median", "p90", "p95", "p99")
+
+# One measured point of a benchmark: one concurrency or rate. Several rows of one bench_id are one
+# point told by several files (the text and the JSON of one run).
+BENCH_RESULTS: Schema = {
+    "bench_id": TEXT,  # of the measured values: the same point has the same id in every format
+    "bench_file": TEXT,
+    "label": TEXT,
+    "run_id": TEXT,  # given by the user; what was found by joining stands in bench_windows
+    "tool": TEXT,
+    "tool_version": TEXT,
+    "started_at": TIME,  # the client's clock taken as UTC unless a zone is printed or set
+    "duration_s": REAL,
+    "model": TEXT,
+    "gpus": INT,
+    "dataset": TEXT,
+    "concurrency": REAL,  # requests allowed at once; null: not limited
+    "request_rate": REAL,  # requests per second asked for; null: not limited
+    "num_prompts": BIG,
+    "completed": BIG,
+    "failed": BIG,
+    "input_tokens": BIG,
+    "output_tokens": BIG,
+    "request_throughput_rps": REAL,
+    "output_tok_s": REAL,
+    "total_tok_s": REAL,
+    "peak_output_tok_s": REAL,
+    **{f"{name}_ms_{stat}": REAL for name in LATENCIES for stat in STATISTICS},
+    "accept_len": REAL,
+    "extra": TEXT,  # JSON: other fields under their printed names, and `oddities`, `notes`
+    "position": INT,  # of the point in its file, from 1
+    "seq": BIG,  # the highest of a bench_id stands: what several files tell of it is merged
+}
+
+# The server's own values over the time of one benchmark point; the latest row of a bench_id stands.
+BENCH_WINDOWS: Schema = {
+    "bench_id": TEXT,
+    "run_id": TEXT,  # null: the join was taken back
+    "method": TEXT,  # clock, order, explicit
+    "clock_offset_s": REAL,  # server clock minus client clock
+    "started_at": TIME,
+    "ended_at": TIME,
+    "gen_tok_s": REAL,
+    "running_reqs": REAL,
+    "queued_reqs": REAL,
+    "accept_len": REAL,
+    "kv_usage": REAL,
+    "log_tokens": REAL,
+    "token_difference": REAL,  # tokens of the log minus tokens of the client
+    "prefix_hit_rate": REAL,
+    "allowed_tokens": REAL,  # of difference
+    "detail": TEXT,  # JSON: the parts of the allowance, and why the join was made
+    "at": TIME,
+}
+
+
 def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
     """Rows as a frame of exactly this schema; absent keys become null."""
     return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)

@@ -27,6 +27,8 @@ TABLES = {
     "run_facts": records.RUN_FACTS,
     "access_counts": records.ACCESS_COUNTS,
     "ingest_log": records.INGEST_LOG,
+    "bench_results": records.BENCH_RESULTS,
+    "bench_windows": records.BENCH_WINDOWS,
 }
 
 
