@@ -8,6 +8,13 @@ CREATE TABLE schema_version (
     applied_at TIMESTAMP
 );
 
+-- What belongs to this store: its salt makes the hashes of redacted secrets useless elsewhere.
+CREATE TABLE store_facts (
+    name VARCHAR,
+    value VARCHAR
+);
+INSERT INTO store_facts SELECT 'salt', uuid()::VARCHAR;
+
 -- Which text of data/views.sql the views were made from.
 CREATE TABLE views_version (
     hash VARCHAR
@@ -226,7 +233,8 @@ CREATE TABLE requests (
     ttft_ms DOUBLE,               -- milliseconds
     e2e_ms DOUBLE,                -- milliseconds
     finish_reason VARCHAR,
-    extra VARCHAR                 -- JSON
+    extra VARCHAR,                -- JSON
+    event VARCHAR                 -- received, added, finished, aborted, failed, ...
 );
 
 CREATE TABLE bench_results (

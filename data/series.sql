@@ -20,7 +20,7 @@ WITH counted AS (
         AND r.engine_index IS NOT DISTINCT FROM s.engine_index
         AND r.tp = coalesce(s.tp_rank, 0) AND r.pp = coalesce(s.pp_rank, 0)
     -- Windows that begin before the end may be stamped after it.
-    WHERE s.run_id = $run_id AND s.ts >= $start AND s.ts <= $end::TIMESTAMP + INTERVAL 2 MINUTE
+    WHERE s.run_id = $run_id AND s.kind <> 'metrics' AND s.ts >= $start AND s.ts <= $end::TIMESTAMP + INTERVAL 2 MINUTE
 ), summed AS (
     SELECT *, sum(seconds) OVER (PARTITION BY rank, kind ORDER BY nth
         ROWS UNBOUNDED PRECEDING) AS seconds_so_far

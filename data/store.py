@@ -47,6 +47,8 @@ class BatchLike(Protocol):
     @property
     def run_facts(self) -> pl.DataFrame: ...
     @property
+    def requests(self) -> pl.DataFrame: ...
+    @property
     def access_counts(self) -> pl.DataFrame: ...
     @property
     def ingest_log(self) -> pl.DataFrame: ...
@@ -59,6 +61,7 @@ _FRAMES = (
     ("intervals", "sample_intervals", summary.LATE_INTERVALS),
     ("events", "events", summary.EVENTS),
     ("run_facts", "run_facts", None),
+    ("requests", "requests", None),
     ("access_counts", "access_counts", None),
     ("ingest_log", "ingest_log", None),
 )
@@ -77,6 +80,7 @@ class Store:
         self._bulk = bulk
         self._writer = con.cursor()
         self._turn = threading.Lock()
+        self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
@@ -252,6 +256,11 @@ def _without_pandas() -> Iterator[None]:
     finally:
         for name in absent:
             del sys.modules[name]
+
+
+def _salt(con: duckdb.DuckDBPyConnection) -> str:
+    row = con.execute("SELECT min(value) FROM store_facts WHERE name = 'salt'").fetchone()
+    return str(row[0]) if row else ""
 
 
 def _now() -> datetime:

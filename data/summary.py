@@ -16,8 +16,9 @@ _WINDOW_SUMS = """
     sum(gen_tok_s * {s}) FILTER (WHERE {steady} AND running_reqs = 1) AS at1_tokens,
     sum({s}) FILTER (WHERE {steady} AND running_reqs = 1 AND gen_tok_s IS NOT NULL) AS at1_s
 """
-_DECODE, _PREFILL, _STATS, _SPEC = (
-    f"kind = {compact.code('kind', kind)}" for kind in ("decode", "prefill", "stats", "spec")
+_DECODE, _PREFILL, _STATS, _SPEC, _METRICS = (
+    f"kind = {compact.code('kind', kind)}"
+    for kind in ("decode", "prefill", "stats", "spec", "metrics")
 )
 _STEADY = f"s.window = {compact.code('window', 'steady')}"
 _STEADY_TEXT = "s.window = 'steady'"
@@ -45,6 +46,7 @@ FROM (
         max(gen_tok_s) AS max_gen_tok_s,
         {_WINDOW_SUMS.format(s="interval_s", steady=_STEADY)}
     FROM new_samples s
+    WHERE NOT {_METRICS}
     GROUP BY place, dp_rank, engine_index, tp_rank, pp_rank
 ) s
 JOIN {compact.DISTINCT_PLACES} p ON p.place = s.place

@@ -11,7 +11,8 @@ WITH newest AS (
         AND r.dp_rank IS NOT DISTINCT FROM s.dp_rank
         AND r.engine_index IS NOT DISTINCT FROM s.engine_index
         AND r.tp = coalesce(s.tp_rank, 0) AND r.pp = coalesce(s.pp_rank, 0)
-    WHERE s.run_id = $run_id AND s.ts >= (SELECT last_ts FROM newest) - INTERVAL 10 MINUTE
+    WHERE s.run_id = $run_id AND s.kind <> 'metrics'
+        AND s.ts >= (SELECT last_ts FROM newest) - INTERVAL 10 MINUTE
 )
 SELECT rank,
     max(ts) AS last_ts,

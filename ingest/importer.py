@@ -72,7 +72,7 @@ def import_logs(
                 continue
             with closing(LocalFile(path)) as file, _claimed(file, claims, report) as free:
                 if free:
-                    source = SourceInfo(str(path), label, zone, file.changed_at())
+                    source = SourceInfo(str(path), label, zone, file.changed_at(), store.salt)
                     store.add_source(source.source_id, "file", str(path), label, zone)
                     tell = partial(_tell, progress, total)
                     _import(store, writer, source, file, report, tell, claims)

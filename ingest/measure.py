@@ -56,10 +56,11 @@ def _only(tokens: Mapping[str | None, Mapping[str, str]], token: str) -> int | N
 
 
 def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, int | None]:
-    """vLLM's engine numbers: a spec line carries none and belongs to the engine line before it."""
+    """vLLM's engine numbers: a spec line carries none and belongs to the engine line before it,
+    and so do the figures beside the samples that carry none."""
     own = pl.col("engine_no").cast(pl.Int32, strict=False)
     is_stats = pl.col("kind") == "stats"
-    is_spec = pl.col("kind") == "spec"
+    follows = (pl.col("kind") == "spec") | ((pl.col("kind") == "metrics") & own.is_null())
     if not rows.height or not (rows["engine"] == "vllm").any():
         return rows.with_columns(pl.lit(None, pl.Int32).alias("engine_index")), last
     # -1 stands for "a line without a number", so that it hides an older number from its spec line.
@@ -70,7 +71,7 @@ def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, 
         .fill_null(-1 if last is None else last)
     )
     rows = rows.with_columns(
-        engine_index=pl.when(is_spec).then(seen.replace(-1, None)).otherwise(own), _seen=seen
+        engine_index=pl.when(follows).then(seen.replace(-1, None)).otherwise(own), _seen=seen
     )
     return rows.drop("_seen"), int(rows["_seen"][-1])
 
@@ -97,6 +98,15 @@ def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     parts = [rows] if one else rows.partition_by("engine", *_ONE_RANK, maintain_order=True)
     for part in parts:
         yield rank_key(part), part
+
+
+def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """A rank's spec rows, its figures that have no window, and all others."""
+    kind = rows["kind"]
+    spec, beside = kind == "spec", kind == "metrics"
+    if not spec.any() and not beside.any():
+        return rows.clear(), rows.clear(), rows
+    return rows.filter(spec), rows.filter(beside), rows.filter(~spec & ~beside)
 
 
 def rank_key(rows: pl.DataFrame) -> str:

@@ -53,11 +53,15 @@ def json_lines(batch: Batch) -> Iterator[str]:
     """Each record as one JSON object in the order of the file; what is missing is left out."""
     rows = [
         (row["byte_offset"], 1, _object(kind, row))
-        for kind, frame in (("sample", batch.samples), ("event", batch.events))
+        for kind, frame in (
+            ("sample", batch.samples),
+            ("event", batch.events),
+            ("request", batch.requests),
+        )
         for row in frame.iter_rows(named=True)
     ]
     begins: dict[str, int] = {}
-    for frame in (batch.samples, batch.events):
+    for frame in (batch.samples, batch.events, batch.requests):
         for run_id, offset in frame.group_by("run_id").agg(pl.min("byte_offset")).iter_rows():
             begins[run_id] = min(offset, begins.get(run_id, offset))
     # Of what a block taught about a run the last row holds everything.

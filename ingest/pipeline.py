@@ -7,14 +7,15 @@ restart resumes at the byte and gives the same records however the file was cut 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from ingest import measure
+from ingest import measure, rows_of
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
 from parsers import (
     common_marks,
@@ -27,9 +28,9 @@ from parsers import (
     vllm_marks,
 )
 from parsers.clock import Clock
-from parsers.keyvalue import shape
 from parsers.marks import Head, Mark, Marker, last_stamp
-from parsers.samples import Damaged, Reader
+from parsers.requests import Request
+from parsers.samples import Damaged, Found, Reader
 from parsers.server_args import redact_text
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
@@ -45,6 +46,7 @@ _RULES = (
     *((None, rule) for rule in common_marks.RULES),
 )
 _ACCESS = " HTTP/1."
+_LOOKS = re.compile(f"{sglang.LOOKS}|{vllm.LOOKS}")
 _HELD_BYTES = 256 * 1024
 
 
@@ -57,12 +59,14 @@ class SourceInfo:
         label: the name its runs get.
         zone: IANA zone of its printed clock; None: unknown, taken as UTC.
         clock_hint: a time at or after its last line (the file's time), for stamps without a year.
+        salt: of the hashes that stand for redacted secrets; the store's own.
     """
 
     source_id: str
     label: str | None = None
     zone: str | None = None
     clock_hint: datetime | None = None
+    salt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ class Batch:
     intervals: pl.DataFrame
     events: pl.DataFrame
     run_facts: pl.DataFrame
+    requests: pl.DataFrame
     access_counts: pl.DataFrame
     ingest_log: pl.DataFrame
 
@@ -84,6 +89,7 @@ class Scanned:
     text: pl.DataFrame  # line, off, no (from 0), sample, access
     printed: pl.DataFrame  # samples as printed, no from 0
     damaged: list[Damaged]
+    requests: list[Request]  # no from 0
     end: int  # bytes of the file up to the block's end
     lines: int  # lines ended in it
 
@@ -105,12 +111,15 @@ class Pipeline:
     _engine_no: int | None = None
     _held: list[tuple[str, int, int]] = field(default_factory=list)  # line, off, no
     _stamp: Head | None = None
-    _reader: Reader = field(default_factory=lambda: Reader(_KINDS))
-    _marker: Marker = field(default_factory=lambda: Marker(_RULES))
+    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, _LOOKS))
+    _marker: Marker = field(init=False)
+    _place: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         hint = self.source.clock_hint
+        self._place = {"source_id": self.source.source_id, "file_id": self.file_id}
         self._book = RunBook(self.file_id)
+        self._marker = Marker(_RULES, self.source.salt)
         self._clock = Clock(self.source.zone, hint.isoformat() if hint else None)
 
     @classmethod
@@ -175,10 +184,18 @@ class Pipeline:
             sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
         )
         candidates = text.filter("sample")
-        frames, damaged = self._reader.read(candidates) if candidates.height else ([], [])
+        found = self._reader.read(candidates) if candidates.height else Found()
+        if found.others:
+            text = text.with_columns(sample=pl.col("sample") & ~pl.col("no").is_in(found.others))
+        asked, text = rows_of.find_requests(text)
         open_line = bool(data) and not data.endswith(b"\n")
         return Scanned(
-            text, measure.together(frames), damaged, offset + len(data), text.height - open_line
+            text,
+            measure.together(found.frames),
+            found.damaged,
+            asked,
+            offset + len(data),
+            text.height - open_line,
         )
 
     def absorb(self, scanned: Scanned) -> Batch:
@@ -189,13 +206,14 @@ class Pipeline:
         )
         self.offset = scanned.end
         self.line_no += scanned.lines
-        return self._read(text, printed, scanned.damaged, final=False)
+        asked = [replace(request, no=request.no + first) for request in scanned.requests]
+        return self._read(text, printed, scanned.damaged, asked, final=False)
 
     def finish(self) -> Batch:
         """What only the end of the file makes known; nothing may be fed after it."""
         run = self._book.current
         nothing = self.scan(b"", self.offset)
-        batch = self._read(nothing.text, nothing.printed, [], final=True)
+        batch = self._read(nothing.text, nothing.printed, [], [], final=True)
         if run is None:
             return batch
         if run.ended is None:
@@ -210,11 +228,18 @@ class Pipeline:
         )
 
     def _read(
-        self, text: pl.DataFrame, printed: pl.DataFrame, damaged: list[Damaged], final: bool
+        self,
+        text: pl.DataFrame,
+        printed: pl.DataFrame,
+        damaged: list[Damaged],
+        asked: list[Request],
+        final: bool,
     ) -> Batch:
         marks = self._marks(text, final)
-        sample_ts, mark_ts = self._times(printed, marks)
-        starts, events = self._walk(marks, mark_ts, _Serving.of(text, printed), printed)
+        sample_ts, dated_ts = self._times(printed, [*marks, *asked])
+        mark_ts, asked_ts = dated_ts[: len(marks)], dated_ts[len(marks) :]
+        serving = _Serving.of(text, printed, asked)
+        starts, events = self._walk(marks, mark_ts, serving, printed)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
         for run in self._book.closed:
@@ -227,8 +252,9 @@ class Pipeline:
             self._late_frame(late),
             records.frame(events, records.EVENTS),
             records.frame([row for row in rows if row], records.RUN_FACTS),
+            rows_of.requests(self._place, asked, asked_ts, starts),
             records.empty(records.ACCESS_COUNTS),
-            self._log(damaged),
+            rows_of.damaged(self._place, damaged),
         )
 
     def _marks(self, text: pl.DataFrame, final: bool) -> list[Mark]:
@@ -253,9 +279,9 @@ class Pipeline:
         return marks
 
     def _times(
-        self, printed: pl.DataFrame, marks: list[Mark]
+        self, printed: pl.DataFrame, marks: Sequence[Mark | Request]
     ) -> tuple[pl.DataFrame, list[datetime | None]]:
-        """Times of samples and marks, resolved together in file order."""
+        """Times of samples and of marks and requests, resolved together in file order."""
         said = pl.DataFrame(
             {
                 "off": [m.off for m in marks],
@@ -328,8 +354,7 @@ class Pipeline:
             run.end("stopped", mark.off, ts)
         return {
             "run_id": run.run_id,
-            "source_id": self.source.source_id,
-            "file_id": self.file_id,
+            **self._place,
             "byte_offset": mark.off,
             "line_no": mark.no,
             "ts": ts,
@@ -374,10 +399,8 @@ class Pipeline:
         engine = self._ranks.setdefault(key, Rank())
         before = replace(engine)
         run.decode_only |= measure.admits_without_prefill(rows)
-        is_spec = pl.col("kind") == "spec"
-        spec = rows.filter(is_spec)
-        rest = rows.filter(~is_spec) if spec.height else rows
-        frames, late = [rest], []
+        spec, beside, rest = measure.by_kind(rows)
+        frames, late = [rest, beside], []
         if rest.height:
             frames[0], measured = measure.timed(rest, engine, run.clock())
             late += measured.late
@@ -388,10 +411,14 @@ class Pipeline:
                 run.facts.setdefault("spec_draft_tokens", drafts)
             timed, measured = measure.timed_spec(spec, frames[0], own, before)
             late += measured.late
-            frames.append(speculation.complete_vllm(timed))
-        elif rest["engine"][0] == "sglang":
+            frames.append(
+                speculation.complete_vllm_v0(timed, drafts)
+                if drafts
+                else speculation.complete_vllm(timed)
+            )
+        elif rest.height and rest["engine"][0] == "sglang":
             frames[0] = speculation.complete_sglang(frames[0], self._spec_card(run, frames[0]))
-        return frames, late
+        return [frame for frame in frames if frame.height], late
 
     def _spec_card(self, run: Run, rows: pl.DataFrame) -> SpecCard:
         drafts = run.facts.get("spec_draft_tokens")
@@ -438,31 +465,17 @@ class Pipeline:
         ]
         return records.frame(rows, records.INTERVALS)
 
-    def _log(self, damaged: list[Damaged]) -> pl.DataFrame:
-        rows = [
-            {
-                "source_id": self.source.source_id,
-                "file_id": self.file_id,
-                "byte_offset": d.off,
-                "at": datetime.now(),
-                "kind": "damaged",
-                "shape": shape(redact_text(d.text[:300])),
-                "n": 1,
-            }
-            for d in damaged
-        ]
-        return records.frame(rows, records.INGEST_LOG)
-
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
     """Where a block has lines that only a serving server prints."""
 
-    offsets: tuple[pl.Series, pl.Series]  # of access lines and of samples, each in order
+    offsets: tuple[pl.Series, ...]  # of access lines, samples and requests, each in order
 
     @classmethod
-    def of(cls, text: pl.DataFrame, printed: pl.DataFrame) -> _Serving:
-        return cls((text.filter("access")["off"], printed["off"]))
+    def of(cls, text: pl.DataFrame, printed: pl.DataFrame, asked: list[Request]) -> _Serving:
+        requested = pl.Series([request.off for request in asked], dtype=pl.Int64)
+        return cls((text.filter("access")["off"], printed["off"], requested))
 
     @property
     def first(self) -> int | None:

@@ -160,10 +160,11 @@ class Reading:
 
 def _no_records() -> Batch:
     return Batch(
-        records.empty(records.SAMPLES),
-        records.empty(records.INTERVALS),
-        records.empty(records.EVENTS),
-        records.empty(records.RUN_FACTS),
-        records.empty(records.ACCESS_COUNTS),
-        records.empty(records.INGEST_LOG),
+        samples=records.empty(records.SAMPLES),
+        intervals=records.empty(records.INTERVALS),
+        events=records.empty(records.EVENTS),
+        run_facts=records.empty(records.RUN_FACTS),
+        requests=records.empty(records.REQUESTS),
+        access_counts=records.empty(records.ACCESS_COUNTS),
+        ingest_log=records.empty(records.INGEST_LOG),
     )

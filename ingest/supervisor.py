@@ -76,7 +76,7 @@ class Supervisor:
             # On a full disk the next start writes it down; the writer tells, and goes on trying.
             with contextlib.suppress(StoreError):
                 self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
-            info = SourceInfo(source_id, label=spec.label, zone=spec.zone)
+            info = SourceInfo(source_id, label=spec.label, zone=spec.zone, salt=self._store.salt)
             follower = Follower(
                 info, spec.location, self._store, self._writer, self._boards[source_id], self.claims
             )

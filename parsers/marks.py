@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from parsers.lines import peel, unwrap_json
+from parsers.records import RUNS
 from parsers.server_args import redact_text
 
 _STAMP = re.compile(
@@ -73,8 +74,10 @@ class Rule:
     """What lines with a certain text mean.
 
     `pattern` is searched in the message (after stamp and wrappers); its groups may be named
-    duration_s, memory_gb or after columns of the run card. `title` is formatted with the groups.
-    `read` adds facts that need more than groups.
+    duration_s, memory_gb or after columns of the run card, all others become the event's data.
+    `title` is formatted with the groups. `read` adds facts that need more than groups, from the
+    message and the salt of its secrets' hashes; its "data" is the event's. `sets` names the
+    argument that an override's line changes; the group "effective" says to what, else `to`.
     """
 
     literal: str
@@ -84,11 +87,14 @@ class Rule:
     severity: str = "info"
     boots: bool = False
     ends: str | None = None
-    read: Callable[[str], dict[str, Any]] | None = None
+    read: Callable[[str, str], dict[str, Any]] | None = None
+    sets: str | None = None
+    to: Any = None
     keep_text: bool = True  # False where the whole line is stored another way (an args dump)
 
 
-_NUMBERS = {"duration_s": float, "memory_gb": float}
+_NUMBERS = ("duration_s", "memory_gb")
+_NUMERIC = re.compile(r"-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?$")
 
 
 @dataclass(slots=True)
@@ -96,6 +102,7 @@ class Marker:
     """Reads marks out of blocks with the rules of one or more engines."""
 
     rules: Sequence[tuple[str | None, Rule]]
+    salt: str = ""
     _compiled: list[tuple[str | None, Rule, re.Pattern[str] | None]] = field(init=False)
     literals: list[str] = field(init=False)
 
@@ -147,28 +154,52 @@ class Marker:
             match = pattern.search(head.message) if pattern else None
             if pattern and match is None:
                 continue
-            groups = {
-                k: v for k, v in (match.groupdict() if match else {}).items() if v is not None
-            }
-            facts = {k: v for k, v in groups.items() if k not in _NUMBERS}
-            evidence = redact_text(head.message[:_EVIDENCE_CHARS]) if rule.keep_text else None
-            return Mark(
-                off=off,
-                no=no,
-                engine=engine,
-                kind=rule.kind,
-                severity=rule.severity,
-                title=rule.title.format(**groups),
-                date=head.date,
-                time=head.time,
-                evidence=evidence,
-                duration_s=float(groups["duration_s"]) if "duration_s" in groups else None,
-                memory_gb=float(groups["memory_gb"]) if "memory_gb" in groups else None,
-                facts=facts | (rule.read(head.message) if rule.read else {}),
-                boots=rule.boots,
-                ends=rule.ends,
-            )
+            return self._made(engine, rule, match, head, (off, no))
         return None
+
+    def _made(
+        self,
+        engine: str | None,
+        rule: Rule,
+        match: re.Match[str] | None,
+        head: Head,
+        place: tuple[int, int],
+    ) -> Mark:
+        groups = {k: v for k, v in (match.groupdict() if match else {}).items() if v is not None}
+        read = rule.read(head.message, self.salt) if rule.read else {}
+        data = {k: as_value(v) for k, v in groups.items() if k not in _NUMBERS and k not in RUNS}
+        data |= read.pop("data", {})
+        if rule.sets:
+            effective = groups.get(rule.sets, groups.get("effective"))
+            data = {"name": rule.sets, "given": None, "effective": as_value(effective) or rule.to}
+        if head.ranks:
+            data["rank"] = head.ranks.strip()
+        memory, seconds = (read.pop(n, groups.get(n)) for n in ("memory_gb", "duration_s"))
+        return Mark(
+            off=place[0],
+            no=place[1],
+            engine=engine,
+            kind=rule.kind,
+            severity=rule.severity,
+            title=rule.title.format(**groups),
+            date=head.date,
+            time=head.time,
+            evidence=redact_text(head.message[:_EVIDENCE_CHARS]) if rule.keep_text else None,
+            duration_s=float(seconds) if seconds is not None else None,
+            memory_gb=float(memory) if memory is not None else None,
+            data=data or None,
+            facts={k: v for k, v in groups.items() if k in RUNS} | read,
+            boots=rule.boots,
+            ends=rule.ends,
+        )
+
+
+def as_value(text: str | None) -> Any:
+    """A printed value: a number where it is one, also with a comma every three digits."""
+    if text is None or not _NUMERIC.match(text):
+        return {"True": True, "False": False}.get(text or "", text and redact_text(text))
+    plain = text.replace(",", "")
+    return float(plain) if "." in plain else int(plain)
 
 
 def read_head(line: str) -> Head:

@@ -22,14 +22,17 @@ TEXT, INT, BIG, REAL, BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float64(), 
 # numbers. New ones go to the end.
 CHOICES = {
     "engine": ("sglang", "vllm"),
-    "kind": ("decode", "prefill", "stats", "spec"),
-    # What the printed acceptance rate is, by the release that printed it; the last one where the
-    # release could not be told. SGLang 0.5.11 on; 0.5.3.post2 to 0.5.10.post1; vLLM.
+    # metrics: figures beside the samples (cache, transfer, MFU, per step), all in extra.
+    "kind": ("decode", "prefill", "stats", "spec", "metrics"),
+    # What the printed acceptance rate is, by the release that printed it: SGLang 0.5.11 on;
+    # 0.5.3.post2 to 0.5.10.post1; vLLM V1; SGLang where the release could not be told; vLLM V0.
     "accept_def": (
         "accepted / (steps * (draft_tokens - 1))",
         "(accepted + bonus) / (steps * draft_tokens)",
         "accepted / drafted",
         "accepted / (steps * (draft_tokens - 1)), assumed",
+        # vLLM V0: since the server's start, tokens behind a rejection included.
+        "accepted / drafted, lifetime",
     ),
     "hit_rate_scope": ("batch", "interval", "last_1000_requests", "lifetime"),
     "interval_from": ("stamps", "steps", "configured"),
@@ -142,6 +145,21 @@ RUNS: Schema = {
 # What is known of a run so far. Appended whenever something new is learnt; the row with the
 # highest seq holds everything known, so the view `runs` needs no merge of columns.
 RUN_FACTS: Schema = {"seq": BIG, **RUNS}
+
+# One line of a server about one request; never its text.
+REQUESTS: Schema = {
+    **PLACE,
+    "ts": TIME,
+    "request_id": TEXT,
+    "input_tokens": BIG,
+    "output_tokens": BIG,
+    "cached_tokens": BIG,
+    "ttft_ms": REAL,
+    "e2e_ms": REAL,
+    "finish_reason": TEXT,
+    "extra": TEXT,  # JSON of the line's other figures
+    "event": TEXT,  # received, added, finished, aborted, failed, response, time_stats
+}
 
 ACCESS_COUNTS: Schema = {
     "run_id": TEXT,

@@ -8,6 +8,7 @@ between blocks: they make it fast and never change what is read.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -83,6 +84,7 @@ class Kind:
     start: re.Pattern[str]
     columns: Callable[[Sequence[str]], dict[str, pl.Expr]]
     adapt: Callable[[re.Match[str], list[Field]], list[Field]] = lambda _, fields: fields
+    tail: Callable[[str, int], list[Field]] = keyvalue.tail  # the fields from `start` on
     needs: tuple[str, ...] = ()  # a line with none of these names is no record
     # Whether the last value is whole; the text is what stands after it: blanks and commas.
     whole: Callable[[Sequence[Field], str], bool] = lambda *_: True
@@ -114,25 +116,35 @@ class Damaged:
 
     off: int
     text: str
+    kind: str = "damaged"  # unknown: it begins like no release that is known
+
+
+@dataclass(slots=True)
+class Found:
+    """What candidate lines hold.
+
+    Attributes:
+        frames: PRINTED plus engine, kind and the contract columns each shape has, in no order.
+        damaged: lines that could not be read.
+        others: line numbers of candidates that are no samples at all.
+    """
+
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    damaged: list[Damaged] = field(default_factory=list)
+    others: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Reader:
-    """Reads samples out of candidate lines; `kinds` are tried in order."""
+    """Reads samples out of candidate lines; `kinds` are tried in order. A message that `looks`
+    like a sample and is of none of them is told as unknown."""
 
     kinds: Sequence[Kind]
+    looks: re.Pattern[str] = re.compile(r"(?!)")
     _patterns: list[_Pattern] = field(default_factory=list)
 
-    def read(self, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], list[Damaged]]:
-        """Samples of candidate lines.
-
-        Args:
-            lines: columns line, off, no.
-
-        Returns:
-            frames of PRINTED plus engine, kind and the contract columns each shape has, in no
-            order; and the lines that could not be read.
-        """
+    def read(self, lines: pl.DataFrame) -> Found:
+        """Samples of candidate lines (columns line, off, no)."""
         frames: list[pl.DataFrame] = []
         odd: list[pl.DataFrame] = []
         rest = lines
@@ -150,8 +162,9 @@ class Reader:
                 rest = rest.slice(1)
             elif pattern_or_none is not None:
                 self._remember(pattern_or_none)
-        read, damaged = _read_alone(self.kinds, pl.concat([*odd, rest]) if odd else rest)
-        return frames + read, damaged
+        found = self._read_alone(pl.concat([*odd, rest]) if odd else rest)
+        found.frames += frames
+        return found
 
     def _take(
         self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
@@ -206,6 +219,45 @@ class Reader:
         cheap = commas.learn(line, head, head_end, record.fields)
         return _Pattern(record.kind, _gate(line, first), regex, labels, cheap)
 
+    def _read_alone(self, lines: pl.DataFrame) -> Found:
+        """Reads lines one by one: several records in one line, colours, torn ends."""
+        groups: dict[tuple[str, str, tuple[str, ...]], list[dict[str, object]]] = {}
+        by_name = {(k.engine, k.kind): k for k in self.kinds}
+        told = Found()
+        for line, off, no in lines.select("line", "off", "no").iter_rows():
+            seen = False
+            for at, text in _records(line):
+                record = _read_one(self.kinds, text)
+                if record is None:
+                    damaged = self._damaged(text, off + at)
+                    told.damaged += [damaged] if damaged else []
+                    seen |= damaged is not None
+                    continue
+                seen = True
+                row: dict[str, object] = {_AS + "off": off + at, _AS + "no": no}
+                row |= {_AS + name: value for name, (value, _, _) in record.printed.items()}
+                row |= {f.key: keyvalue.bare(f.value) for f in record.fields}
+                labels = tuple(f.key for f in record.fields)
+                groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
+            if not seen:
+                told.others.append(no)
+        for (engine, kind, labels), rows in groups.items():
+            schema = {_AS + name: dtype for name, dtype in PRINTED.items() if name != "stamp"}
+            schema |= dict.fromkeys(labels, TEXT)
+            found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
+            told.frames.append(_columns(by_name[engine, kind], found, labels))
+        return told
+
+    def _damaged(self, text: str, off: int) -> Damaged | None:
+        if _QUOTING.search(text):
+            return None
+        if any(k.start.search(text) for k in self.kinds):
+            return Damaged(off, text)
+        start = _RECORD_START.search(text)
+        if start and self.looks.match(text, start.end()):
+            return Damaged(off, text, "unknown")
+        return None
+
     def _remember(self, pattern: _Pattern) -> None:
         self._patterns.append(pattern)
         del self._patterns[:-_MAX_PATTERNS]
@@ -241,7 +293,7 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
         head = next((m for rx in _HEADS if (m := rx.search(before))), None)
         if _QUOTING.search(before) and '"message"' not in before:
             return None
-        fields = keyvalue.tail(text, start.end())
+        fields = kind.tail(text, start.end())
         rest = text[fields[-1].end :] if fields else ""
         torn = bool(fields) and not rest.strip(" \t,") and not kind.whole(fields, rest)
         if torn:
@@ -257,6 +309,7 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
                 if name in PRINTED and value is not None:
                     printed[name] = (value, match.start(name), match.end(name))  # type: ignore[union-attr]
         plain = adapted == fields and not torn and _ends_cleanly(text, fields)
+        plain &= all(text[f.start : f.end] == f.value for f in fields)
         return _Record(kind, printed, adapted, plain)
     return None
 
@@ -264,34 +317,6 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
 def _ends_cleanly(text: str, fields: list[Field]) -> bool:
     rest = text[fields[-1].end :] if fields else text
     return bool(_LOOSE_END.match(rest)) or rest.startswith('"')
-
-
-def _read_alone(
-    kinds: Sequence[Kind], lines: pl.DataFrame
-) -> tuple[list[pl.DataFrame], list[Damaged]]:
-    """Reads lines one by one: several records in one line, colours, torn ends."""
-    groups: dict[tuple[str, str, tuple[str, ...]], list[dict[str, object]]] = {}
-    by_name = {(k.engine, k.kind): k for k in kinds}
-    damaged: list[Damaged] = []
-    for line, off, no in lines.select("line", "off", "no").iter_rows():
-        for at, text in _records(line):
-            record = _read_one(kinds, text)
-            if record is None:
-                if any(k.start.search(text) for k in kinds) and not _QUOTING.search(text):
-                    damaged.append(Damaged(off + at, text))
-                continue
-            row: dict[str, object] = {_AS + "off": off + at, _AS + "no": no}
-            row |= {_AS + name: value for name, (value, _, _) in record.printed.items()}
-            row |= {f.key: keyvalue.bare(f.value) for f in record.fields}
-            labels = tuple(f.key for f in record.fields)
-            groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
-    frames = []
-    for (engine, kind, labels), rows in groups.items():
-        schema = {_AS + name: dtype for name, dtype in PRINTED.items() if name != "stamp"}
-        schema |= dict.fromkeys(labels, TEXT)
-        found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
-        frames.append(_columns(by_name[engine, kind], found, labels))
-    return frames, damaged
 
 
 def _records(line: str) -> Iterator[tuple[int, str]]:
@@ -370,7 +395,7 @@ def _extra(labels: Sequence[str]) -> pl.Expr:
         broken = value.str.contains(r"^-?[0-9]+\.[0-9]+$")
         number = value.cast(pl.Float64, strict=False).cast(pl.String)
         pieces += [
-            pl.lit(("{" if not i else ", ") + f'"{label}": '),
+            pl.lit(("{" if not i else ", ") + f"{json.dumps(label)}: "),
             pl.when(whole)
             .then(value)
             .when(broken)

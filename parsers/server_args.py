@@ -58,7 +58,7 @@ _BEARER = re.compile(
     r"|(\bbearer\s+)[\w.~+/=-]{8,}"
 )
 _MARK = "‹redacted›"
-_OBJECT = re.compile(r"<[^<>]*>")
+_OBJECT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?P<object><[^<>]*>)")
 _PAIR = re.compile(r"[,{(]\s*['\"]?(\w+)['\"]?\s*[=:]\s*")
 
 # Arguments that say where and for whom, not how it serves: two starts that differ only in these
@@ -132,7 +132,7 @@ def parse_dump(text: str) -> dict[str, Any]:
     `Namespace(k=v, …)` (vLLM to 0.8.5) and bare `k=v, …` (vLLM's engine config). A dump that was
     cut off gives the arguments before the cut.
     """
-    body = _OBJECT.sub(lambda m: repr(m[0]), text.strip())
+    body = _OBJECT.sub(lambda m: repr(m[0]) if m["object"] else m[0], text.strip())
     if not re.match(r"\w*[({]", body):
         body = f"dump({body})"
     try:

@@ -184,3 +184,5 @@ KINDS = (
     ),
 )
 GATES = ("Decode batch", "Prefill batch", "new fill batch", "#running-req: ")
+# A message that begins like a periodic line of some release.
+LOOKS = r"(?:Decode|Prefill) batch\b|new fill batch\b"

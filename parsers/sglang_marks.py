@@ -10,9 +10,9 @@ from parsers.marks import Rule
 from parsers.server_args import config_hash, parse_dump, redact
 
 
-def read_args(message: str) -> dict[str, Any]:
+def read_args(message: str, salt: str = "") -> dict[str, Any]:
     """The run card that a server_args dump gives (0.2.15 on): resolved, not given values."""
-    args = redact(parse_dump(message.partition("server_args=")[2]))
+    args = redact(parse_dump(message.partition("server_args=")[2]), salt=salt)
     tp, pp = args.get("tp_size") or 1, args.get("pp_size") or 1
     dp = args.get("dp_size") or 1
     # DP attention splits the TP group; without it every DP replica has a TP group of its own.
@@ -36,7 +36,7 @@ def read_args(message: str) -> dict[str, Any]:
     }
 
 
-def _read_pool(message: str) -> dict[str, Any]:
+def _read_pool(message: str, _: str) -> dict[str, Any]:
     """The pool summary: what the scheduler finally runs with, per DP rank (0.1.26 on)."""
     pairs = {k: int(v) for k, v in re.findall(r"(\w+)=([0-9]+)(?![.0-9])", message)}
     return {

@@ -13,7 +13,7 @@ import polars as pl
 from parsers.records import ACCEPT_DEF, CHOICES
 from parsers.windows import DEFAULT_STEPS, Rank
 
-STRICT, WITH_BONUS, VLLM, ASSUMED = CHOICES["accept_def"]
+STRICT, WITH_BONUS, VLLM, ASSUMED, LIFETIME = CHOICES["accept_def"]
 _V0_COUNTS = (
     r'"Number of speculative tokens": (?P<k>[0-9]+).*'
     r'"Number of emitted tokens(?: tokens)?": (?P<emitted>[0-9]+)'
@@ -111,8 +111,22 @@ def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
     )
 
 
+def complete_vllm_v0(rows: pl.DataFrame, k: int) -> pl.DataFrame:
+    """request_steps and draft_accept_rate of rows from `interval_counts` under V0.
+
+    Its accepted tokens count beyond a rejection, so the strict rate comes from the length.
+    """
+    drafted, raw = pl.col("drafted_tokens"), pl.col("accept_rate_raw")
+    return rows.with_columns(
+        request_steps=pl.when(drafted > 0).then(drafted / k),
+        draft_accept_rate=((pl.col("accept_len") - 1) / k).round(6),
+        accept_rate_raw=raw.fill_nan(None),
+        accept_def=pl.when(raw.is_not_nan()).then(pl.lit(LIFETIME, ACCEPT_DEF)),
+    )
+
+
 def complete_vllm(rows: pl.DataFrame) -> pl.DataFrame:
-    """accept_len, request_steps and draft_accept_rate of vLLM spec rows (section 3.1 of V1).
+    """accept_len, request_steps and draft_accept_rate of vLLM spec rows under V1.
 
     Steps are accepted / Σ per-position where positions are printed, else accepted / (length - 1);
     with nothing accepted drafted / proposed tokens a step.

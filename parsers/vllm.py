@@ -145,3 +145,8 @@ GATES = (
     "SpecDecoding metrics: ",
     "Speculative metrics: ",
 )
+# A message that begins like a periodic line of some release.
+LOOKS = (
+    r"Engine [0-9]+: (?!vllm cache_config_info|MFU details)|[0-9]+ Engines Aggregated: "
+    r"|Avg prompt throughput|(?:SpecDecoding|Speculative) metrics: "
+)

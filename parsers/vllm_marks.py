@@ -10,10 +10,10 @@ from parsers.marks import Rule
 from parsers.server_args import config_hash, parse_dump, redact
 
 
-def read_args(message: str) -> dict[str, Any]:
+def read_args(message: str, salt: str = "") -> dict[str, Any]:
     """The run card that an args line gives: all values to 0.8.5, those set by the user from 0.9."""
     body = message.partition("args: ")[2]
-    return _card(redact(parse_dump(body)), body.startswith("Namespace"))
+    return _card(redact(parse_dump(body), salt=salt), body.startswith("Namespace"))
 
 
 def _card(args: dict[str, Any], whole: bool) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def _speculation(spec: dict[str, Any]) -> dict[str, Any]:
     return {"spec_algorithm": method, "spec_draft_tokens": tokens, "spec_steps": tokens}
 
 
-def _read_engine(message: str) -> dict[str, Any]:
+def _read_engine(message: str, salt: str) -> dict[str, Any]:
     """The engine config line: resolved values; max_num_seqs is not among them (0.1.7 to 0.33.0)."""
-    config = redact(parse_dump(message.partition("config: ")[2]))
+    config = redact(parse_dump(message.partition("config: ")[2]), salt=salt)
     card = {
         "model": config.get("model"),
         "context_len": config.get("max_seq_len"),
@@ -64,7 +64,7 @@ def _read_engine(message: str) -> dict[str, Any]:
 _CONCURRENCY = r"Maximum concurrency for (?P<len>[0-9,]+) tokens per request: (?P<max>[0-9.]+)x"
 
 
-def _read_cache(message: str) -> dict[str, Any]:
+def _read_cache(message: str, _: str) -> dict[str, Any]:
     """KV cache size and the concurrency at full length; one line from 0.28, two before."""
     tokens = re.search(r"KV cache size: ([0-9,]+) tokens", message)
     concurrency = re.search(_CONCURRENCY, message)

@@ -22,6 +22,7 @@ class Frames:
     intervals: pl.DataFrame = field(default_factory=lambda: records.empty(records.INTERVALS))
     events: pl.DataFrame = field(default_factory=lambda: records.empty(records.EVENTS))
     run_facts: pl.DataFrame = field(default_factory=lambda: records.empty(records.RUN_FACTS))
+    requests: pl.DataFrame = field(default_factory=lambda: records.empty(records.REQUESTS))
     access_counts: pl.DataFrame = field(
         default_factory=lambda: records.empty(records.ACCESS_COUNTS)
     )

@@ -25,6 +25,7 @@ TABLES = {
     "sample_intervals": records.INTERVALS,
     "events": records.EVENTS,
     "run_facts": records.RUN_FACTS,
+    "requests": records.REQUESTS,
     "access_counts": records.ACCESS_COUNTS,
     "ingest_log": records.INGEST_LOG,
     "bench_results": records.BENCH_RESULTS,
