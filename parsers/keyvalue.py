@@ -63,6 +63,14 @@ def tail(text: str, start: int) -> list[Field]:
     return fields
 
 
+_EQUALS = re.compile(r"(?P<key>[A-Za-z_]\w*)=(?P<value>[^\s,;]+)")
+
+
+def equals(text: str, start: int) -> list[Field]:
+    """The fields of `text` from `start` on where they are printed as `name=value name=value`."""
+    return [_field(m["key"], text, *m.span("value")) for m in _EQUALS.finditer(text, start)]
+
+
 def _field(key: str, text: str, start: int, end: int) -> Field:
     value = text[start:end].rstrip()
     return Field(key, value, start, start + len(value))

@@ -171,7 +171,8 @@ class Marker:
         data |= read.pop("data", {})
         if rule.sets:
             effective = groups.get(rule.sets, groups.get("effective"))
-            data = {"name": rule.sets, "given": None, "effective": as_value(effective) or rule.to}
+            value = rule.to if effective is None else as_value(effective)
+            data = {"name": rule.sets, "given": None, "effective": value}
         if head.ranks:
             data["rank"] = head.ranks.strip()
         memory, seconds = (read.pop(n, groups.get(n)) for n in ("memory_gb", "duration_s"))

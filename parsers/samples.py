@@ -53,6 +53,8 @@ _HEADS = (
         r"(?:[.,][0-9]{1,6})?)"
     ),
 )
+# The data-parallel rank of the process that printed a line.
+_CORE = re.compile(r"\(EngineCore_DP([0-9]+) pid=")
 _RECORD_START = re.compile(
     r"\[(?:[0-9]{4}-[0-9]{2}-[0-9]{2} )?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?"
     r"(?: [A-Z][A-Z_]*[0-9]+)*\] "
@@ -221,8 +223,7 @@ class Reader:
 
     def _read_alone(self, lines: pl.DataFrame) -> Found:
         """Reads lines one by one: several records in one line, colours, torn ends."""
-        groups: dict[tuple[str, str, tuple[str, ...]], list[dict[str, object]]] = {}
-        by_name = {(k.engine, k.kind): k for k in self.kinds}
+        groups: dict[tuple[int, tuple[str, ...]], list[dict[str, object]]] = {}
         told = Found()
         for line, off, no in lines.select("line", "off", "no").iter_rows():
             seen = False
@@ -238,14 +239,15 @@ class Reader:
                 row |= {_AS + name: value for name, (value, _, _) in record.printed.items()}
                 row |= {f.key: keyvalue.bare(f.value) for f in record.fields}
                 labels = tuple(f.key for f in record.fields)
-                groups.setdefault((record.kind.engine, record.kind.kind, labels), []).append(row)
+                key = (self.kinds.index(record.kind), labels)
+                groups.setdefault(key, []).append(row)
             if not seen:
                 told.others.append(no)
-        for (engine, kind, labels), rows in groups.items():
+        for (kind, labels), rows in groups.items():
             schema = {_AS + name: dtype for name, dtype in PRINTED.items() if name != "stamp"}
             schema |= dict.fromkeys(labels, TEXT)
             found = pl.DataFrame([{k: r.get(k) for k in schema} for r in rows], schema=schema)
-            told.frames.append(_columns(by_name[engine, kind], found, labels))
+            told.frames.append(_columns(self.kinds[kind], found, labels))
         return told
 
     def _damaged(self, text: str, off: int) -> Damaged | None:
@@ -309,6 +311,10 @@ def _read_one(kinds: Sequence[Kind], text: str) -> _Record | None:
                 if name in PRINTED and value is not None:
                     printed[name] = (value, match.start(name), match.end(name))  # type: ignore[union-attr]
         plain = adapted == fields and not torn and _ends_cleanly(text, fields)
+        if kind.kind == "metrics" and "engine_no" not in printed:
+            core = _CORE.search(before)
+            if core:
+                printed["engine_no"] = (core[1], core.start(1), core.end(1))
         plain &= all(text[f.start : f.end] == f.value for f in fields)
         return _Record(kind, printed, adapted, plain)
     return None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from parsers import keyvalue
 from parsers.keyvalue import Field
 from parsers.records import BIG, HIT_RATE_SCOPE, INT, REAL
 from parsers.samples import Kind
@@ -149,7 +150,22 @@ def _whole(fields: Sequence[Field], rest: str) -> bool:
     return any(f.key in ("#queue-req", "#remaining_req") for f in fields)
 
 
-KINDS = (
+_STATUS_LIST = re.compile(r'"(running_rids|queued_rids)": \[([^\]]*)\]')
+
+
+def _status_counts(text: str, start: int) -> list[Field]:
+    """How many requests a scheduler's status names; not which."""
+    fields = [
+        Field(m[1], str(len(re.findall(r'"[^"]*"', m[2]))), m.start(2), m.end(2))
+        for m in _STATUS_LIST.finditer(text, start)
+    ]
+    rank = re.match(r'"rank": ([0-9]+)', text[start:])
+    if rank:
+        fields.insert(0, Field("rank", rank[1], start + rank.start(1), start + rank.end(1)))
+    return fields
+
+
+KINDS: tuple[Kind, ...] = (
     Kind(
         "sglang",
         "decode",
@@ -183,6 +199,23 @@ KINDS = (
         needs=("#new-seq",),
     ),
 )
-GATES = ("Decode batch", "Prefill batch", "new fill batch", "#running-req: ")
+_METRICS = (
+    # Share of the experts' load, newest releases every few passes (0.4.6.post5 on).
+    (re.compile(r"\[Expert Balancedness\] (?=forward_pass_id=)"), keyvalue.equals),
+    # Since start or the last flush, when internal state was changed (0.4.3.post4 on).
+    (re.compile(r"(?<=\] )(?=avg_spec_accept_length=[0-9])"), keyvalue.equals),
+    # Every minute with SGLANG_LOG_SCHEDULER_STATUS_TARGET (0.5.8 on).
+    (
+        re.compile(r'\{"timestamp": "[^"]*", "event": "scheduler\.status", (?="rank")'),
+        _status_counts,
+    ),
+)
+KINDS += tuple(
+    Kind("sglang", "metrics", start, lambda _: {}, tail=tail) for start, tail in _METRICS
+)
+GATES = (
+    "Decode batch", "Prefill batch", "new fill batch", "#running-req: ", "[Expert Balancedness] ",
+    "avg_spec_accept_length=", '"event": "scheduler.status"',
+)  # fmt: skip
 # A message that begins like a periodic line of some release.
 LOOKS = r"(?:Decode|Prefill) batch\b|new fill batch\b"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from parsers import keyvalue
 from parsers.keyvalue import Field
 from parsers.records import BIG, HIT_RATE_SCOPE, INT, REAL
 from parsers.samples import Kind
@@ -116,7 +117,64 @@ def _whole(fields: Sequence[Field], rest: str) -> bool:
     return "," in rest or last.value.endswith(".") or not last.key.startswith("Number of ")
 
 
-KINDS = (
+# "KV Transfer metrics: Avg xfer time (ms)=9.6, …": names hold blanks, brackets and labels, values
+# may be dicts of one connector.
+_TRANSFER = re.compile(
+    r"(?P<key>(?:\([^)]*\)|[^=,(])+)=(?P<value>\{(?:[^{}]|\{[^{}]*\})*\}|[^,\s]+)(?:, |\s*$)"
+)
+_ITERATION = re.compile(
+    r"Iteration\((?P<Iteration>[0-9]+)\)|(?P<value>[0-9]+) (?P<key>(?:context|generation) \w+)"
+    r"|(?P<name>[A-Za-z][A-Za-z ]*): (?P<number>[0-9.]*[0-9])(?P<unit>%| ms)?"
+    r"|\((?P<dummy>dummy)\)"
+)
+_MFU = re.compile(r"(?P<value>[0-9.]*[0-9]) (?P<unit>TF/s|GB/s)/\w+")
+
+
+def _transfer(text: str, start: int) -> list[Field]:
+    return [
+        Field(m["key"].strip(), m["value"], *m.span("value"))
+        for m in _TRANSFER.finditer(text, start)
+    ]
+
+
+def _iteration(text: str, start: int) -> list[Field]:
+    """One step: "Iteration(7): 1 context requests, …, iteration elapsed time: 14.37 ms"."""
+    fields = []
+    for m in _ITERATION.finditer(text, start):
+        group = next(g for g in ("Iteration", "dummy", "value", "number") if m[g])
+        name = m["key"] or m["name"] or group
+        if m["unit"] == " ms":
+            name += " (ms)"
+        end = m.end("unit") if m["unit"] == "%" else m.end(group)
+        fields.append(Field(name, text[m.start(group) : end], m.start(group), end))
+    return fields
+
+
+def _mfu(text: str, start: int) -> list[Field]:
+    return [
+        Field(f"{m['unit']} per device", m["value"], *m.span("value"))
+        for m in _MFU.finditer(text, start)
+    ]
+
+
+def _metrics_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
+    """V0's prefix cache line: over all requests since the start (0.5.5 on)."""
+    if list(labels) != ["GPU", "CPU"]:
+        return {}
+    scope = pl.lit("lifetime", HIT_RATE_SCOPE)
+    return {"prefix_hit_rate": _share("GPU"), "hit_rate_scope": scope}
+
+
+_ENGINE = r"(?:Engine (?P<engine_no>[0-9]+): )?"
+_METRICS = (
+    (re.compile(r"(?<![,.] )Prefix cache hit rate: (?=GPU: )"), keyvalue.tail),
+    (re.compile(r"(?:KV|EC) Transfer metrics: "), _transfer),
+    (re.compile(rf"{_ENGINE}MFU: (?=[0-9])"), _mfu),
+    (re.compile(rf"{_ENGINE}(?=Iteration\([0-9]+\): )"), _iteration),
+    (re.compile(r"SpecDecodeWorker stage times: "), keyvalue.equals),
+    (re.compile(r"DiffusionDecoding metrics: (?=[A-Z])"), keyvalue.tail),
+)
+KINDS: tuple[Kind, ...] = (
     Kind(
         "vllm",
         "stats",
@@ -139,11 +197,21 @@ KINDS = (
         whole=_whole,
     ),
 )
+KINDS += tuple(
+    Kind("vllm", "metrics", start, _metrics_columns, tail=tail) for start, tail in _METRICS
+)
 GATES = (
     "Avg prompt throughput: ",
     " reqs, Waiting: ",
     "SpecDecoding metrics: ",
     "Speculative metrics: ",
+    "Prefix cache hit rate: GPU: ",
+    " Transfer metrics: ",
+    ": MFU: ",
+    "Iteration(",
+    "SpecDecodeWorker stage times: ",
+    "DiffusionDecoding metrics: ",
+    "Engine 0",
 )
 # A message that begins like a periodic line of some release.
 LOOKS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 from parsers.marks import Rule
@@ -77,65 +78,87 @@ def _read_cache(message: str, _: str) -> dict[str, Any]:
 
 
 _VERSION = r"(?P<engine_version>[0-9]\S*)"
-RULES = (
-    Rule("  version ", "boot", "vLLM {engine_version}", rf"[█▀▄] +version {_VERSION}", boots=True),
-    Rule("  model ", "boot", "Model {model}", r"[█▀▄] +model +(?P<model>\S+)", boots=True),
-    Rule(
-        "API server version",
-        "boot",
-        "vLLM {engine_version}",
-        rf"vLLM API server version {_VERSION}",
-        boots=True,
-    ),
-    Rule(
+_N = "[0-9,]*[0-9]"  # counts from 0.8 on have a comma every three digits
+_GIB = r"(?P<memory_gb>[0-9.]+) Gi?B"  # 2^30 bytes under either name
+_SECONDS = r"(?P<duration_s>[0-9.]+) s"
+
+
+def _rule(kind: str, literal: str, title: str, pattern: str, severity: str = "info") -> Rule:
+    return Rule(literal, kind, title, pattern, severity=severity)
+
+
+def _milestone(literal: str, title: str, pattern: str) -> Rule:
+    return Rule(literal, "milestone", title, pattern)
+
+
+def _boot(literal: str, title: str, pattern: str) -> Rule:
+    return Rule(literal, "boot", title, pattern, boots=True)
+
+
+def _dump(
+    kind: str,
+    literal: str,
+    title: str,
+    pattern: str,
+    read: Callable[[str, str], dict[str, Any]],
+) -> Rule:
+    return Rule(literal, kind, title, pattern, boots=True, read=read, keep_text=False)
+
+
+def _override(literal: str, title: str, pattern: str, name: str, to: Any = None) -> Rule:
+    return Rule(literal, "override", title, pattern, severity="warning", sets=name, to=to)
+
+
+def _fault(literal: str, title: str, pattern: str | None = None) -> Rule:
+    return Rule(literal, "fault", title, pattern, severity="fault", ends="crashed")
+
+
+_START = (
+    _boot("  version ", "vLLM {engine_version}", rf"[█▀▄] +version {_VERSION}"),
+    _boot("  model ", "Model {model}", r"[█▀▄] +model +(?P<model>\S+)"),
+    _boot("API server version", "vLLM {engine_version}", rf"vLLM API server version {_VERSION}"),
+    _boot(
         "vLLM server version",
-        "boot",
         "vLLM {engine_version}",
         r"vLLM server version (?P<engine_version>[^\s,]+), serving model (?P<model>\S+)",
-        boots=True,
     ),
-    Rule(
-        "non-default args: ",
+    _dump(
         "args",
+        "non-default args: ",
         "Arguments set by the user",
         r"^non-default args: ",
-        boots=True,
-        read=read_args,
-        keep_text=False,
+        read_args,
     ),
-    Rule(
-        "args: Namespace(",
-        "args",
-        "Server arguments",
-        r"^args: Namespace\(",
-        boots=True,
-        read=read_args,
-        keep_text=False,
-    ),
-    Rule(
-        " engine (v",
+    _dump("args", "args: Namespace(", "Server arguments", r"^args: Namespace\(", read_args),
+    _dump(
         "engine",
+        " engine (v",
         "Engine {engine_version} starts",
         r"^Initializing an? .*engine \(v(?P<engine_version>[^)]+)\) with config: ",
-        boots=True,
-        read=_read_engine,
-        keep_text=False,
+        _read_engine,
     ),
-    Rule(
-        "Initializing an LLM engine with config",
+    _dump(
         "engine",
+        "Initializing an LLM engine with config",
         "Engine starts",
         r"^Initializing an LLM engine with config: ",
-        boots=True,
-        read=_read_engine,
-        keep_text=False,
+        _read_engine,
+    ),
+    _rule(
+        "platform",
+        "Automatically detected platform",
+        "Platform {hardware}",
+        r"^Automatically detected platform (?P<hardware>\w+)\.",
     ),
     Rule("Application startup complete", "ready", "Ready", r"^Application startup complete"),
+)
+_CAPACITY = (
     Rule(
         "KV cache size:",
         "capacity",
         "KV cache: {tokens} tokens",
-        r"KV cache size: (?P<tokens>[0-9,]+) tokens",
+        rf"(?P<device>\w+(?: \+ host)?) KV cache size: (?P<tokens>{_N}) tokens"
+        rf"(?:, Maximum concurrency for (?P<len>{_N}) tokens per request: (?P<max>[0-9.]+)x)?",
         read=_read_cache,
     ),
     Rule(
@@ -145,50 +168,168 @@ RULES = (
         _CONCURRENCY,
         read=_read_cache,
     ),
-    Rule(
-        "Available KV cache memory",
+    _rule(
         "capacity",
+        "Available KV cache memory",
         "KV cache memory: {memory_gb} GiB",
-        r"Available KV cache memory: (?P<memory_gb>[0-9.]+) GiB",
+        rf"Available KV cache memory: {_GIB}",
     ),
-    Rule(
-        "Model loading took",
-        "milestone",
-        "Weights loaded",
-        r"Model loading took (?P<memory_gb>[0-9.]+) Gi?B (?:memory )?"
-        r"and (?P<duration_s>[0-9.]+) seconds",
+    _rule(
+        "capacity",
+        " blocks: ",
+        "KV cache: {blocks} blocks",
+        rf"^# (?P<device>\w+) blocks: (?P<blocks>{_N})(?:, # CPU blocks: (?P<cpu_blocks>{_N}))?",
     ),
-    Rule(
-        "Loading weights took",
-        "milestone",
-        "Weights read",
-        r"Loading weights took (?P<duration_s>[0-9.]+) seconds",
+    _rule(
+        "capacity",
+        "vllm cache_config_info",
+        "KV cache: {blocks} blocks",
+        rf"(?:Engine (?P<engine_index>[0-9]+)|(?P<engines>[0-9]+) Engines): vllm cache_config_info "
+        rf".*num_gpu_blocks is: (?P<blocks>{_N})",
     ),
-    Rule(
-        "torch.compile takes",
-        "milestone",
-        "Compiled",
-        r"torch\.compile takes (?P<duration_s>[0-9.]+) s in total",
+    _rule(
+        "capacity",
+        "Chunked prefill is enabled",
+        "Chunked prefill",
+        r"^Chunked prefill is enabled"
+        rf"(?: with max_num_batched_tokens=(?P<max_num_batched_tokens>{_N}))?",
     ),
-    Rule(
-        "Graph capturing finished",
-        "milestone",
-        "Graphs captured",
-        r"Graph capturing finished in (?P<duration_s>[0-9.]+) secs"
-        r"(?:, took (?P<memory_gb>[0-9.]+) GiB)?",
+    _override(
+        "with num_gpu_blocks_override",
+        "num_gpu_blocks overridden",
+        rf"Overriding num_gpu_blocks={_N} with num_gpu_blocks_override=(?P<effective>{_N})",
+        "num_gpu_blocks",
     ),
-    Rule(
-        "init engine (",
-        "milestone",
-        "Engine initialised",
-        r"init engine \(.*?\) took (?P<duration_s>[0-9.]+) s",
+    _override(
+        "Auto-fit max_model_len",
+        "max_model_len reduced to {effective}",
+        rf"Auto-fit max_model_len: reduced from {_N} to (?P<effective>{_N})",
+        "max_model_len",
     ),
-    Rule(
-        "is preempted by PreemptionMode",
-        "preemption",
-        "Preempted: KV cache full",
-        r"is preempted by PreemptionMode\.\w+",
+    _override(
+        "Cudagraph is disabled under",
+        "Graphs off: eager mode",
+        r"^Cudagraph is disabled under eager mode",
+        "cudagraph_mode",
+        "off",
+    ),
+    _override(
+        "Asynchronous scheduling is disabled",
+        "Asynchronous scheduling off",
+        r"^Asynchronous scheduling is disabled",
+        "async_scheduling",
+        False,
+    ),
+    _rule(
+        "fallback",
+        "alling back to",
+        "Your device lacks a feature: {what}",
+        r"^Your device .*?does(?:n't| not) support (?P<what>[^.,]{1,80}).*?[Ff]alling back to "
+        r"(?P<fallback>[^.,]{1,80})",
         severity="warning",
+    ),
+    _rule(
+        "note",
+        "have been overridden by the model",
+        "Sampling defaults come from the model",
+        r"^Default .*sampling parameters have been overridden by the model",
+    ),
+    _rule(
+        "note",
+        "CUDA graph memory profiling is enabled",
+        "Graph memory counts towards the memory fraction",
+        r"^CUDA graph memory profiling is enabled",
+    ),
+    _rule(
+        "note",
+        "exceeds max_num_seqs * max_model_len",
+        "max_num_batched_tokens is larger than all requests together",
+        rf"max_num_batched_tokens \((?P<max_num_batched_tokens>{_N})\) exceeds max_num_seqs",
+    ),
+    _rule(
+        "note",
+        "padding layers",
+        "KV cache memory wasted by padding layers",
+        r"^Add (?P<layers>[0-9]+) padding layers, may waste at most (?P<waste_pct>[0-9.]+)%",
+    ),
+    _rule(
+        "note",
+        "Setting attention block size",
+        "Attention blocks of {block_size} tokens",
+        r"^Setting attention block size to (?P<block_size>[0-9]+) tokens",
+    ),
+)
+_MILESTONES = (
+    _milestone(
+        "Model loading took",
+        "Weights loaded",
+        rf"Model loading took {_GIB} (?:memory )?and (?P<duration_s>[0-9.]+) seconds",
+    ),
+    _milestone(
+        "Loading model weights took", "Weights loaded", rf"Loading model weights took {_GIB}"
+    ),
+    _milestone("Loading weights took", "Weights read", rf"Loading weights took {_SECONDS}econds"),
+    _milestone("torch.compile takes", "Compiled", rf"torch\.compile takes {_SECONDS} in total"),
+    _milestone(
+        "Dynamo bytecode transform", "Traced", rf"Dynamo bytecode transform time: {_SECONDS}"
+    ),
+    _milestone(
+        "Compiling a graph for",
+        "Graph compiled",
+        rf"Compiling a graph for (?P<what>[\w ]+|compile range \([^)]*\)) takes {_SECONDS}",
+    ),
+    _milestone(
+        "the compiled graph(s) for",
+        "Compiled graphs loaded",
+        rf"Directly load the compiled graph\(s\) for .*took {_SECONDS}",
+    ),
+    _milestone(
+        "profiling/warmup run took", "Profiled", rf"Initial profiling/warmup run took {_SECONDS}"
+    ),
+    _milestone(
+        "Graph capturing finished",
+        "Graphs captured",
+        rf"Graph capturing finished in {_SECONDS}ecs(?:, took {_GIB})?",
+    ),
+    _milestone(
+        "CUDA graph pool memory",
+        "Graph memory",
+        rf"CUDA graph pool memory: {_GIB} \(actual\), (?P<estimated_gb>[0-9.]+) GiB \(estimated\)",
+    ),
+    _milestone(
+        "init engine (",
+        "Engine initialised",
+        rf"init engine \(.*?\) took {_SECONDS}(?:econds)?"
+        r"(?: \(compilation: (?P<compile_s>[0-9.]+) s"
+        r"(?: — language_model: (?P<compile_language_model_s>[0-9.]+) s, "
+        r"encoder: (?P<compile_encoder_s>[0-9.]+) s)?\))?",
+    ),
+    _milestone(
+        "Starting vLLM ",
+        "Listening",
+        r"^Starting vLLM (?:API )?server (?:(?P<api_server_index>[0-9]+) )?on (?P<listen>\S+)",
+    ),
+)
+_SERVING = (
+    _rule(
+        "preemption",
+        "is preempted by PreemptionMode",
+        "Preempted: KV cache full",
+        r"Sequence group (?P<seq_group>\S+) is preempted by PreemptionMode\.(?P<mode>\w+)"
+        rf"(?:.*total_num_cumulative_preemption=(?P<total_preemptions>{_N}))?",
+        severity="warning",
+    ),
+    Rule(
+        "disabling stats logging",
+        "stats_off",
+        "Stats lines switched off: several API servers",
+        severity="warning",
+    ),
+    _rule(
+        "stall",
+        "No available shared memory broadcast block found",
+        "No shared memory block for a minute: hang or slow start",
+        rf"No available shared memory broadcast block found(?: in (?P<seconds>{_N}) second)?",
     ),
     Rule(
         "shutdown triggered",
@@ -204,90 +345,41 @@ RULES = (
         r"^\[shutdown\] .*trigger received signal",
         ends="stopped",
     ),
-    Rule(
-        "engine core exited unexpectedly",
-        "fault",
-        "Engine core exited unexpectedly",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
-        "EngineCore encountered a fatal error",
-        "fault",
-        "Engine core hit a fatal error",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
-        "EngineCore hit an exception",
-        "fault",
-        "Engine core hit an exception",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
-        "EngineCore failed to start",
-        "fault",
-        "Engine core failed to start",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
+)
+_FAULTS = (
+    _fault("engine core exited unexpectedly", "Engine core exited unexpectedly"),
+    _fault("EngineCore encountered a fatal error", "Engine core hit a fatal error"),
+    _fault("EngineCore hit an exception", "Engine core hit an exception"),
+    _fault("EngineCore failed to start", "Engine core failed to start"),
+    _fault(
         "Engine core initialization failed",
-        "fault",
         "Engine core failed to start",
         r"Engine core initialization failed",
-        severity="fault",
-        ends="crashed",
     ),
-    Rule(
-        "Engine process failed to start",
-        "fault",
-        "Engine process failed to start",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
-        "output_handler failed",
-        "fault",
-        "Engine dead",
-        r"^AsyncLLM output_handler failed",
-        severity="fault",
-        ends="crashed",
-    ),
-    Rule(
+    _fault("Engine process failed to start", "Engine process failed to start"),
+    _fault("output_handler failed", "Engine dead", r"^AsyncLLM output_handler failed"),
+    _fault(
         "died unexpectedly",
-        "fault",
         "{what} died",
-        r"(?P<what>(?:Engine core|Worker|RayWorkerProc)[\w= -]*?) (?:\S+ )?died unexpectedly",
-        severity="fault",
-        ends="crashed",
+        r"(?P<what>(?:Engine core|Worker|RayWorkerProc)[\w= -]*?) (?:\S+ )?died unexpectedly"
+        r"(?: \(exit code: (?P<code>-?[0-9]+)\))?",
     ),
-    Rule(
-        "EngineDeadError",
-        "fault",
-        "Engine dead",
-        r"EngineDeadError",
-        severity="fault",
-        ends="crashed",
+    _fault(
+        " died, exit code",
+        "{what} died with exit code {code}",
+        r"^Worker (?P<what>\w+) pid (?P<pid>[0-9]+) died, exit code: (?P<code>-?[0-9]+)",
     ),
-    Rule(
-        "out of memory occurred when warming up",
-        "fault",
-        "CUDA out of memory in warm-up",
-        severity="fault",
-        ends="crashed",
+    _fault("EngineDeadError", "Engine dead", r"EngineDeadError"),
+    _fault("out of memory occurred when warming up", "CUDA out of memory in warm-up"),
+    _fault(
+        "To serve at least one request",
+        "KV cache too small for one request",
+        r"^(?:ValueError: )?To serve at least one request with the model.?s.? max seq len",
     ),
-    Rule(
-        "disabling stats logging",
-        "stats_off",
-        "Stats lines switched off: several API servers",
-        severity="warning",
-    ),
-    Rule(
-        "No available shared memory broadcast block found",
-        "stall",
-        "No shared memory block for a minute: hang or slow start",
-        severity="info",
+    _fault(
+        "RPC call to",
+        "An engine call timed out",
+        r"^(?:TimeoutError: )?RPC call to (?P<method>\w+) timed out",
     ),
 )
+RULES = (*_START, *_CAPACITY, *_MILESTONES, *_SERVING, *_FAULTS)
