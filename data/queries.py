@@ -232,6 +232,30 @@ def access_counts(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
+def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """A run's samples, windows final: columns of parsers.records.SAMPLES, in no order."""
+    return con.sql(
+        "SELECT * FROM samples_timed WHERE run_id = $run_id", params={"run_id": run_id}
+    ).pl()
+
+
+def bench_results(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """The benchmark points joined to a run: columns of the table, by concurrency."""
+    return con.sql(
+        "SELECT * FROM bench_results WHERE run_id = $run_id "
+        "ORDER BY concurrency NULLS LAST, request_rate NULLS LAST, started_at, bench_id",
+        params={"run_id": run_id},
+    ).pl()
+
+
+def bench_windows(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """What the server's log says over each benchmark point of a run: columns of the table."""
+    return con.sql(
+        "SELECT * FROM bench_windows WHERE run_id = $run_id ORDER BY started_at, bench_id",
+        params={"run_id": run_id},
+    ).pl()
+
+
 def exported(con: duckdb.DuckDBPyConnection, what: str, run_ids: list[str]) -> pl.DataFrame:
     """All rows of runs, samples or events; of these runs only, if any are named."""
     if what == "runs":

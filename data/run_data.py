@@ -1,0 +1,83 @@
+"""Everything the analysis needs of one run, loaded once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import duckdb
+import polars as pl
+
+from data import queries
+from data import windows as w
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run: its card, its samples, what happened, and the benchmarks joined to it."""
+
+    card: Mapping[str, Any]  # a row of queries.runs_table
+    samples: pl.DataFrame  # parsers.records.SAMPLES, windows final
+    events: pl.DataFrame  # parsers.records.EVENTS
+    bench: pl.DataFrame  # table bench_results
+    bench_windows: pl.DataFrame  # table bench_windows
+    access: pl.DataFrame  # queries.access_counts
+
+    @cached_property
+    def counted(self) -> pl.DataFrame:
+        """The samples of the ranks that count."""
+        return w.counted(self.samples)
+
+    @cached_property
+    def windows(self) -> pl.DataFrame:
+        """Its decode or stats windows."""
+        return w.windows(self.counted)
+
+    @cached_property
+    def steady(self) -> pl.DataFrame:
+        """Its steady windows."""
+        return w.steady(self.windows)
+
+    @cached_property
+    def args(self) -> dict[str, Any]:
+        """What its arguments line says."""
+        return dict(json.loads(self.card["args"] or "{}"))
+
+    @cached_property
+    def effective(self) -> dict[str, Any]:
+        """What the server printed later of its final settings."""
+        return dict(json.loads(self.card["effective"] or "{}"))
+
+    @property
+    def speculates(self) -> bool:
+        """Whether it runs with speculative decoding."""
+        return bool(self.card["spec_algorithm"] or self.card["spec_draft_tokens"]) or bool(
+            self.windows["accept_len"].is_not_null().any()
+        )
+
+    @property
+    def name(self) -> str:
+        """What a reader knows it by: its label, else its id."""
+        return str(self.card["label"] or self.card["run_id"])
+
+    @property
+    def ranks(self) -> int:
+        """Data-parallel ranks: as the arguments promise, else as seen."""
+        return int(self.card["dp"] or max(1, w.ranks_seen(self.counted)))
+
+
+def load(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
+    """One run out of the store; it must be there."""
+    card = queries.run_card(con, run_id)
+    assert card is not None
+    return RunData(
+        card,
+        queries.run_samples(con, run_id),
+        queries.events(con, run_id),
+        queries.bench_results(con, run_id),
+        queries.bench_windows(con, run_id),
+        queries.access_counts(con, run_id),
+    )
