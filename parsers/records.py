@@ -40,6 +40,13 @@ CHOICES = {
 }
 ENGINE, KIND, ACCEPT_DEF, HIT_RATE_SCOPE, INTERVAL_FROM, WINDOW = map(pl.Enum, CHOICES.values())
 
+# Arguments that say where and for whom, not how it serves: two starts that differ only in these
+# are one configuration (the column config_hash).
+NOT_CONFIG = frozenset({
+    "port", "host", "nccl_port", "random_seed", "seed", "dist_init_addr", "log_level", "grpc_port",
+    "api_key", "admin_api_key", "served_model_name", "model_tag", "nccl_init_addr", "uds",
+})  # fmt: skip
+
 # Where a record stands. A file_id is one generation of a file's content: after a truncation
 # offsets start again at 0 under another file_id.
 PLACE: Schema = {

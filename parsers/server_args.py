@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from parsers.records import NOT_CONFIG
+
 _KEYS = "access|account|auth|encryption|license|master|private|service|session|signing|wandb"
 _TOKENS = "access|api|auth|bearer|github|gitlab|hf|hub|id|refresh|secret|session|wandb"
 _SECRET_KEY = re.compile(
@@ -60,13 +62,6 @@ _BEARER = re.compile(
 _MARK = "‹redacted›"
 _OBJECT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?P<object><[^<>]*>)")
 _PAIR = re.compile(r"[,{(]\s*['\"]?(\w+)['\"]?\s*[=:]\s*")
-
-# Arguments that say where and for whom, not how it serves: two starts that differ only in these
-# are one configuration.
-_NOT_CONFIG = {
-    "port", "host", "nccl_port", "random_seed", "seed", "dist_init_addr", "log_level", "grpc_port",
-    "api_key", "admin_api_key", "served_model_name", "model_tag", "nccl_init_addr", "uds",
-}  # fmt: skip
 
 
 def redact_text(text: str) -> str:
@@ -223,6 +218,6 @@ def _value(text: str) -> Any:
 
 def config_hash(args: Mapping[str, Any]) -> str:
     """Names one configuration: equal for two starts that serve the same way."""
-    kept = {k: v for k, v in args.items() if k not in _NOT_CONFIG}
+    kept = {k: v for k, v in args.items() if k not in NOT_CONFIG}
     text = json.dumps(kept, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

@@ -1,0 +1,196 @@
+"""How two runs are configured differently: what was given, resolved and finally in effect.
+
+SGLang's dump holds resolved values of every argument, vLLM's (0.9 on) only the ones that the user
+set; what the server printed later (the pool line, the engine's config) is in effect.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from data.run_data import RunData
+from parsers.records import NOT_CONFIG
+
+CAP = "max_running_requests"
+# What speculation itself forces or resolves anew, next to its own arguments.
+_FORCED = {
+    CAP, "disable_overlap_schedule", "enable_mixed_chunk", "mem_fraction_static", "max_num_seqs",
+    "cuda_graph_max_bs", "cuda_graph_bs", "cuda_graph_config", "cuda_graph_max_bs_decode",
+    "cuda_graph_bs_decode", "cuda_graph_max_bs_prefill", "cuda_graph_bs_prefill",
+    "max_total_tokens", "max_total_num_tokens", "max_prefill_tokens", "chunked_prefill_size",
+    "num_continuous_decode_steps", "async_scheduling", "disable_cuda_graph_padding",
+    "max_concurrency_x",
+    # Whether graphs ran is told by the lines and compared there.
+    "disable_cuda_graph", "disable_decode_cuda_graph", "disable_prefill_cuda_graph",
+    "cuda_graph_backend_decode", "cuda_graph_backend_prefill",
+}  # fmt: skip
+# Where and for whom the server runs; compared separately or not at all.
+_SKIP = NOT_CONFIG | {"model_path", "model", "tokenizer", "tokenizer_path", "download_dir"}
+# What runs of different engines have in common.
+_CARD = (
+    "engine", "engine_version", "model", "hardware", "gpus", "tp", "dp", "pp", "ep",
+    "spec_algorithm", "spec_steps", "spec_draft_tokens", CAP, "max_total_tokens", "context_len",
+)  # fmt: skip
+_SILENT_CAPS = (32, 48)
+_LOWERED = "Max running requests is reset to"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting of one run; None: not known."""
+
+    given: Any  # as set by the user, where that can be told
+    resolved: Any  # as the arguments line says
+    effective: Any  # as the server printed later
+
+    @property
+    def final(self) -> Any:
+        """The value the server runs with, as far as it is known."""
+        return next((v for v in (self.effective, self.resolved, self.given) if v is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting that differs between runs."""
+
+    name: str
+    settings: dict[str, Setting]  # by run_id
+    speculation: bool  # an argument of speculation, or one that it forces
+
+    def text(self, run: RunData) -> str:
+        """Its value in one run."""
+        return shown(self.settings[run.card["run_id"]].final)
+
+
+def shown(value: Any) -> str:
+    """A value as a reader sees it."""
+    if value is None:
+        return "default"
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def settings(run: RunData) -> dict[str, Setting]:
+    """Every setting that a run's log tells."""
+    args, effective = run.args, run.effective
+    sets_only = run.card["engine"] == "vllm"
+    found = {}
+    for name in [*args, *(name for name in effective if name not in args)]:
+        value = args.get(name)
+        found[name] = Setting(
+            value if sets_only else None, value, _total(run, name, effective.get(name))
+        )
+    return found
+
+
+def _total(run: RunData, name: str, value: Any) -> Any:
+    """A cap over all ranks: SGLang's pool line is per DP rank, its argument is not."""
+    ranked = name == CAP and run.card["engine"] == "sglang" and isinstance(value, int)
+    return value * run.ranks if ranked else value
+
+
+def differing(runs: Sequence[RunData]) -> list[Difference]:
+    """The settings in which runs differ; of different engines only what both have."""
+    ids = [run.card["run_id"] for run in runs]
+    if len({run.card["engine"] for run in runs}) > 1:
+        return [
+            Difference(name, values, name.startswith("spec_") or name in _FORCED)
+            for name in _CARD
+            if _differs(
+                values := {
+                    i: Setting(None, run.card[name], None) for i, run in zip(ids, runs, strict=True)
+                }
+            )
+        ]
+    every = [settings(run) for run in runs]
+    rows = []
+    for name in dict.fromkeys(name for known in every for name in known):
+        # A name that only one release's dump has says that the release is another, no more.
+        if name in _SKIP or (
+            runs[0].card["engine"] == "sglang" and not all(name in k for k in every)
+        ):
+            continue
+        nothing = Setting(None, None, None)
+        values = {i: known.get(name, nothing) for i, known in zip(ids, every, strict=True)}
+        if _differs(values):
+            rows.append(Difference(name, values, is_speculation(name)))
+    return rows
+
+
+def _differs(values: dict[str, Setting]) -> bool:
+    texts = {json.dumps(_plain(v.final), sort_keys=True, default=str) for v in values.values()}
+    return len(texts) > 1
+
+
+def _plain(value: Any) -> Any:
+    """A value as far as it matters: switched off, empty and absent are one."""
+    return None if value in (False, "", [], {}, "null", "none", "None") else value
+
+
+def is_speculation(name: str) -> bool:
+    """Whether an argument is one of speculation or is forced by it."""
+    return name in _FORCED or bool(re.match(r"_?(?:spec|decoupled_spec)", name))
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredCap:
+    """A cap on running requests that speculation lowered."""
+
+    cap: int  # requests over all ranks
+    evidence: str  # the quoted line; empty where it is inferred
+    line_no: int | None
+    base_cap: int | None
+    base_default: bool  # the base run's user set none either
+
+    @property
+    def sentence(self) -> str:
+        """What happened, with its evidence."""
+        base = ""
+        if self.base_cap is not None:
+            base = f"; base run {self.base_cap}" + (" (default)" if self.base_default else "")
+        why = f'"{self.evidence}", line {self.line_no}' if self.evidence else (
+            "inferred from the two effective values, this version prints no line about it"
+        )  # fmt: skip
+        return f"{CAP} {self.cap}: not set by the user, lowered by speculation ({why}){base}"
+
+
+def lowered_cap(run: RunData, base: RunData | None) -> LoweredCap | None:
+    """The cap that speculation lowered in this run: from its line, or from two effective values.
+
+    SGLang lowers it only while the user sets none: to 32 (0.4.3.post4) or 48 (0.4.4 on), and says
+    so from 0.5.4 on.
+    """
+    cap = _cap(run)
+    if not run.speculates or cap is None or run.card["engine"] != "sglang":
+        return None
+    line = run.events.filter(
+        (pl.col("kind") == "override") & pl.col("evidence").str.contains(_LOWERED, literal=True)
+    )
+    before = _cap(base) if base is not None else None
+    default = base is not None and base.args.get(CAP, 0) is None
+    if line.height:
+        quoted = line.row(0, named=True)
+        return LoweredCap(cap, quoted["evidence"], quoted["line_no"], before, default)
+    unset = run.args.get(CAP) in (None, cap)
+    if _prints_lowered_cap(run) or not unset or cap not in _SILENT_CAPS or before is None:
+        return None
+    return LoweredCap(cap, "", None, before, default) if before > cap else None
+
+
+def _cap(run: RunData) -> int | None:
+    """The cap over all ranks: SGLang's pool line is per DP rank."""
+    cap = run.card[CAP]
+    return None if cap is None else int(cap) * run.ranks
+
+
+def _prints_lowered_cap(run: RunData) -> bool:
+    """Whether the release would say so (0.5.4 on); known of 0.5.9 on, whose prefill lines tell
+    their graph state."""
+    prefills = run.counted.filter(pl.col("kind") == "prefill")
+    return bool(prefills["graph_on"].is_not_null().any())
