@@ -171,17 +171,21 @@ def import_command(
 
 @app.command()
 def parse(
-    file: Annotated[str, typer.Argument(help="A log file, or - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="A log or a benchmark's file, or - for standard input.")
+    ],
     form: Annotated[ParseFormat, typer.Option("--format")] = ParseFormat.JSONL,
     zone: ZoneOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Print the records of a log, without a store."""
-    from ingest.parse import parse_file, parse_stream, write
+    """Print the records of a log or of benchmark results, without a store."""
+    from ingest.parse import parse_stream, write, write_file
 
-    batches = parse_stream(0, zone) if file == "-" else parse_file(Path(file), zone)
     with _writable(output, binary=form is ParseFormat.PARQUET) as out:
-        write(batches, form, out)
+        if file == "-":
+            write(parse_stream(0, zone), form, out)
+        else:
+            write_file(Path(file), zone, form, out)
 
 
 @app.command()

@@ -12,10 +12,12 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from data import export
+from ingest.bench_read import look
 from ingest.blocks import Block, BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.sources import stdin
 from ingest.sources.file import HEAD_BYTES, LocalFile
+from parsers.bench import frames
 
 
 def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
@@ -31,6 +33,24 @@ def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
         yield from _batches(source, file.fingerprint(HEAD_BYTES)[:16], found)
     finally:
         file.close()
+
+
+def write_file(path: Path, zone: str | None, form: str, out: BinaryIO) -> None:
+    """Write the records of a file: of a log, of benchmark results, or of a log with results in it.
+
+    As csv and parquet a log gives its samples, a file of results only these.
+    """
+    held = look(path)
+    points = held.found.points if held.found else []
+    results = frames.frame(frames.rows(points, str(path)))
+    log = held.is_log or held.found is None
+    if log:
+        write(parse_file(path, zone), form, out)
+    if form == "jsonl":
+        for row in results.iter_rows(named=True):
+            out.write(f"{_object('bench', row)}\n".encode())
+    elif not log:
+        out.write(export.render(results, form))
 
 
 def parse_stream(fd: int, zone: str | None = None) -> Iterator[Batch]:

@@ -1,10 +1,12 @@
 """Hold `servescope parse` against a folder of logs with known answers.
 
-    python tests/check_samples.py FOLDER [--only counts,samples,card,faults,runs] [--in-process]
+    python tests/check_samples.py FOLDER [--only counts,samples,card,faults,runs,bench]
+                                         [--in-process]
 
 FOLDER/expected.jsonl has one object a file: sample counts, the first and last sample with its
-printed labels and values, the run card, the number of runs and of faults. Every mismatch is one
-line; the exit code is 1 when there is any.
+printed labels and values, the run card, the number of runs and of faults, the values of a
+benchmark's result under their printed names. Every mismatch is one line; the exit code is 1 when
+there is any.
 """
 
 from __future__ import annotations
@@ -76,6 +78,39 @@ CARD_COLUMNS = {
     "num_speculative_tokens": "spec_draft_tokens",
     "kv_cache_tokens": "max_total_tokens",
 }
+# Printed name of a benchmark's value -> column and the factor from the printed to the stored
+# value. A name that is not here, or has no number, is looked for in `extra`.
+BENCH_COLUMNS: dict[str, tuple[str, float]] = {
+    "Traffic request rate": ("request_rate", 1),
+    "Max request concurrency": ("concurrency", 1),
+    "Max reqeuest concurrency": ("concurrency", 1),
+    "Successful requests": ("completed", 1),
+    "Benchmark duration (s)": ("duration_s", 1),
+    "Total input tokens": ("input_tokens", 1),
+    "Total generated tokens": ("output_tokens", 1),
+    "Request throughput (req/s)": ("request_throughput_rps", 1),
+    "Output token throughput (tok/s)": ("output_tok_s", 1),
+    "Peak output token throughput (tok/s)": ("peak_output_tok_s", 1),
+    "Total token throughput (tok/s)": ("total_tok_s", 1),
+    "Total Token throughput (tok/s)": ("total_tok_s", 1),
+    "Total throughput (tok/s)": ("total_tok_s", 1),
+    "Accept length": ("accept_len", 1),
+    "model_id": ("model", 1),
+    "max_concurrency": ("concurrency", 1),
+    "request_rate": ("request_rate", 1),
+    "num_prompts": ("num_prompts", 1),
+    "duration": ("duration_s", 1),
+    "completed": ("completed", 1),
+    "total_input_tokens": ("input_tokens", 1),
+    "total_output_tokens": ("output_tokens", 1),
+    "request_throughput": ("request_throughput_rps", 1),
+    "output_throughput": ("output_tok_s", 1),
+    "accept_length": ("accept_len", 1),
+}
+BENCH_LATENCY = re.compile(
+    r"(?i)(mean|median|p90|p95|p99)[ _](ttft|tpot|itl|e2e|e2el)(?: latency)?(?: \(ms\)|(_ms))?"
+)
+
 CARD_ARGS = {"prefix_caching": "enable_prefix_caching"}
 
 
@@ -88,6 +123,7 @@ class Parsed:
     runs: dict[str, Record] = field(default_factory=dict)  # the last record of a run wins
     samples: list[Record] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
+    bench: list[Record] = field(default_factory=list)
 
 
 def parse_cli(path: Path) -> Parsed:
@@ -118,6 +154,8 @@ def _collect(code: int, out: str, error: str) -> Parsed:
                 parsed.samples.append(record)
             case "event":
                 parsed.events.append(record)
+            case "bench":
+                parsed.bench.append(record)
     return parsed
 
 
@@ -281,6 +319,58 @@ def check_runs(want: Record, got: Parsed, text: str) -> Iterator[str]:
         yield f"runs: expected {want['n_runs']}, got {len(got.runs)}"
 
 
+def check_bench(want: Record, got: Parsed, text: str) -> Iterator[str]:
+    """The values of the first result of a file, or of every cell of a table made by hand."""
+    bench = want.get("bench", {})
+    if "columns" in bench:
+        yield from _check_by_hand(bench, got)
+        return
+    if bench and not got.bench:
+        yield "no result"
+        return
+    for name, value in bench.items():
+        found = bench_value(name, got.bench[0])
+        if not same_value(found, value):
+            yield f"{name}: expected {value}, got {found}"
+
+
+def bench_value(name: str, record: Record) -> Any:
+    """The value stored for a printed name, back in the unit in which it was printed."""
+    extra = json.loads(record.get("extra", "{}"))
+    if name in extra:
+        return extra[name]
+    if match := BENCH_LATENCY.fullmatch(name):
+        metric = "e2e" if match[2].lower().startswith("e2e") else match[2].lower()
+        value = record.get(f"{metric}_ms_{match[1].lower()}")
+        in_seconds = match[3] is None and not name.endswith("(ms)")
+        return value / 1000 if in_seconds and value is not None else value
+    column, factor = BENCH_COLUMNS.get(name, ("", 1.0))
+    value = record.get(column)
+    if column in ("concurrency", "request_rate") and value is None:
+        return None
+    return value if value is None or factor == 1 else value / factor
+
+
+def _check_by_hand(bench: Record, got: Parsed) -> Iterator[str]:
+    """Cells whose meaning the title gives are points; without one nothing may be guessed."""
+    if "rows" not in bench:
+        if got.bench:
+            yield f"{len(got.bench)} results of columns whose unit is not in the table"
+        return
+    head = bench["columns"]
+    cells = {
+        (float(row[0]), float(load)): value
+        for row in bench["rows"]
+        for load, value in zip(head[1:], row[1:], strict=True)
+    }
+    found = {}
+    for record in got.bench:
+        extra = json.loads(record["extra"])
+        found[float(extra["TP"]), record["concurrency"]] = record.get("accept_len")
+    if found != cells:
+        yield f"cells: expected {cells}, got {found}"
+
+
 Check = Callable[[Record, Parsed, str], Iterator[str]]
 ASPECTS: dict[str, Check] = {
     "counts": check_counts,
@@ -288,6 +378,7 @@ ASPECTS: dict[str, Check] = {
     "card": check_card,
     "faults": check_faults,
     "runs": check_runs,
+    "bench": check_bench,
 }
 
 

@@ -1,0 +1,82 @@
+"""Reads a file for benchmark results: whole where it is one, around its tables in a log."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from data.errors import SourceError
+from ingest.sources.file import LocalFile
+from parsers.bench.columns import Maps
+from parsers.bench.points import Found
+from parsers.bench.read import NoJson, is_server_log, read
+
+HEAD_BYTES = 1 << 18
+WHOLE_BYTES = 1 << 30  # a detailed result with every request of a long run
+TEXT_BYTES = 64 << 20  # beyond this a text is a log
+LOG_BYTES = 4 << 30  # of a log that is searched for tables
+_TITLE = b" Benchmark Result ="
+_BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its rows
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFile:
+    """A file that was looked into, and what it holds."""
+
+    path: Path
+    content: str  # SHA-256 of what was read
+    size: int  # bytes
+    found: Found | None  # None: no benchmark result
+    is_log: bool  # it holds lines of a server as well
+
+
+def look(path: Path, maps: Maps | None = None) -> BenchFile:
+    """Read a file for results. SourceError if it cannot be read or is a damaged result."""
+    with closing(LocalFile(path)) as file:
+        file.refuse_binary()
+        size = file.size()
+        head = file.read(0, HEAD_BYTES)
+        document = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
+        if not log and size > WHOLE_BYTES:
+            raise SourceError(f"{path}: is a result of {size / 1e9:.1f} GB; leave the details out")
+        if document and _is_json_log(head):
+            return BenchFile(path, "", size, None, is_log=True)
+        data = b"\n".join(_around_tables(path, size)) if log else file.read(0, size)
+    content = hashlib.sha256(data).hexdigest()
+    if not data.strip():
+        return BenchFile(path, content, size, None, is_log=log)
+    try:
+        found = read(_text(data), maps)
+    except NoJson as error:
+        raise SourceError(f"{path}: {error}; copy the file again") from error
+    return BenchFile(path, content, size, found, is_log=log or is_server_log(_text(data)))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _is_json_log(head: bytes) -> bool:
+    """A server that writes its log as JSON: read to its end only by the log's reader."""
+    line = head.split(b"\n", 1)[0]
+    return b'"message"' in line and (b'"levelname"' in line or b'"level"' in line)
+
+
+def _around_tables(path: Path, size: int) -> Iterator[bytes]:
+    """What stands around each table that a client printed into a log."""
+    if not size or size > LOG_BYTES:
+        return
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            at, end = view.find(_TITLE), 0
+            while at >= 0:
+                start, stop = max(end, at - _BEFORE), min(size, at + _AFTER)
+                yield bytes(view[start:stop])
+                at, end = view.find(_TITLE, stop), stop
+    except (OSError, ValueError):  # replaced or cut off while it was looked at
+        return
