@@ -239,19 +239,11 @@ def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
-def bench_results(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
-    """The benchmark points joined to a run: columns of the table, by concurrency."""
+def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """The benchmark points joined to a run: columns of the view, by concurrency."""
     return con.sql(
-        "SELECT * FROM bench_results WHERE run_id = $run_id "
+        "SELECT * FROM bench_points WHERE run_id = $run_id "
         "ORDER BY concurrency NULLS LAST, request_rate NULLS LAST, started_at, bench_id",
-        params={"run_id": run_id},
-    ).pl()
-
-
-def bench_windows(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
-    """What the server's log says over each benchmark point of a run: columns of the table."""
-    return con.sql(
-        "SELECT * FROM bench_windows WHERE run_id = $run_id ORDER BY started_at, bench_id",
         params={"run_id": run_id},
     ).pl()
 

@@ -22,8 +22,7 @@ class RunData:
     card: Mapping[str, Any]  # a row of queries.runs_table
     samples: pl.DataFrame  # parsers.records.SAMPLES, windows final
     events: pl.DataFrame  # parsers.records.EVENTS
-    bench: pl.DataFrame  # table bench_results
-    bench_windows: pl.DataFrame  # table bench_windows
+    bench: pl.DataFrame  # queries.bench_points: results with what the log says of their time
     access: pl.DataFrame  # queries.access_counts
 
     @cached_property
@@ -77,7 +76,6 @@ def load(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
         card,
         queries.run_samples(con, run_id),
         queries.events(con, run_id),
-        queries.bench_results(con, run_id),
-        queries.bench_windows(con, run_id),
+        queries.bench_points(con, run_id),
         queries.access_counts(con, run_id),
     )

@@ -24,23 +24,10 @@ BEGIN = datetime(2026, 5, 4, 9, 0, 0)
 START_SPREAD = 0.03  # how much the speed of one start differs from another's
 EMPTY_BENCH = pl.DataFrame(
     schema={
-        "bench_id": pl.String, "bench_file": pl.String, "label": pl.String, "run_id": pl.String,
-        "tool": pl.String, "dataset": pl.String, "concurrency": pl.Float64,
-        "request_rate": pl.Float64, "num_prompts": pl.Int64, "completed": pl.Int64,
-        "failed": pl.Int64, "input_tokens": pl.Int64, "output_tokens": pl.Int64,
-        "duration_s": pl.Float64, "output_tok_s": pl.Float64, "peak_output_tok_s": pl.Float64,
-        "ttft_ms_mean": pl.Float64, "ttft_ms_median": pl.Float64, "tpot_ms_mean": pl.Float64,
-        "tpot_ms_median": pl.Float64, "itl_ms_mean": pl.Float64, "e2e_ms_mean": pl.Float64,
-        "e2e_ms_median": pl.Float64, "accept_len": pl.Float64,
-    }
-)  # fmt: skip
-EMPTY_WINDOWS = pl.DataFrame(
-    schema={
-        "bench_id": pl.String, "run_id": pl.String, "method": pl.String,
-        "clock_offset_s": pl.Float64, "started_at": records.TIME, "ended_at": records.TIME,
-        "gen_tok_s": pl.Float64, "running_reqs": pl.Float64, "queued_reqs": pl.Float64,
-        "accept_len": pl.Float64, "kv_usage": pl.Float64, "log_tokens": pl.Float64,
-        "token_difference": pl.Float64,
+        **records.BENCH_RESULTS, "join_method": pl.String, "server_running_reqs": pl.Float64,
+        "server_accept_len": pl.Float64, "server_gen_tok_s": pl.Float64, "log_tokens": pl.Float64,
+        "window_started_at": records.TIME, "window_ended_at": records.TIME,
+        "token_difference": pl.Float64, "allowed_tokens": pl.Float64, "join_detail": pl.String,
     }
 )  # fmt: skip
 EMPTY_ACCESS = pl.DataFrame(
@@ -55,7 +42,6 @@ def run(
     samples: pl.DataFrame,
     events: Sequence[dict[str, Any]] = (),
     bench: Sequence[dict[str, Any]] = (),
-    bench_windows: Sequence[dict[str, Any]] = (),
     access: Sequence[dict[str, Any]] = (),
     **card: Any,
 ) -> RunData:
@@ -69,7 +55,6 @@ def run(
         samples,
         records.frame(({"run_id": known["run_id"], **e} for e in events), records.EVENTS),
         pl.concat([EMPTY_BENCH, pl.DataFrame(list(bench))], how="diagonal_relaxed"),
-        pl.concat([EMPTY_WINDOWS, pl.DataFrame(list(bench_windows))], how="diagonal_relaxed"),
         pl.concat([EMPTY_ACCESS, pl.DataFrame(list(access))], how="diagonal_relaxed"),
     )
 
@@ -91,9 +76,7 @@ def from_text(lines: Sequence[str], **card: Any) -> list[RunData]:
 
 def replace_card(made: RunData, events: pl.DataFrame, row: dict[str, Any]) -> RunData:
     """A run with these events and this card."""
-    return RunData(
-        {**made.card, **row}, made.samples, events, made.bench, made.bench_windows, made.access
-    )
+    return RunData({**made.card, **row}, made.samples, events, made.bench, made.access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +161,9 @@ def serve(server: Server, loads: Sequence[Load], seed: int = 0) -> Served:
             while rank.running or rank.waiting:
                 _step(server, load, rank, effect, random, lines)
     lines.sort(key=lambda pair: pair[0])
-    return Served([*boot(server), *(text for _, text in lines)], effect)
+    end = f"[{BEGIN + timedelta(seconds=max(r.now_s for r in ranks) + 2):%Y-%m-%d %H:%M:%S}]"
+    stop = [f"{end} INFO:     Shutting down", f"{end} INFO:     Application shutdown complete."]
+    return Served([*boot(server), *(text for _, text in lines), *stop], effect)
 
 
 def _step(

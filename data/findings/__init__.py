@@ -1,0 +1,1 @@
+"""Sentences that rules derive from the data of one run, each with its evidence."""
