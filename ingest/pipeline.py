@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import polars as pl
 
-from ingest import measure, rows_of
+from ingest import measure, overrides, rows_of
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
+from ingest.serving import Serving, engine_of
 from parsers import (
     common_marks,
     lines,
@@ -238,7 +239,7 @@ class Pipeline:
         marks = self._marks(text, final)
         sample_ts, dated_ts = self._times(printed, [*marks, *asked])
         mark_ts, asked_ts = dated_ts[: len(marks)], dated_ts[len(marks) :]
-        serving = _Serving.of(text, printed, asked)
+        serving = Serving.of(text, printed, asked)
         starts, events = self._walk(marks, mark_ts, serving, printed)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
@@ -306,7 +307,7 @@ class Pipeline:
         self,
         marks: list[Mark],
         times: list[datetime | None],
-        serving: _Serving,
+        serving: Serving,
         printed: pl.DataFrame,
     ) -> tuple[list[tuple[int, Run]], list[dict[str, Any]]]:
         """Runs of the block with where they start in it, and its events."""
@@ -324,14 +325,15 @@ class Pipeline:
             if mark.kind == "traceback" and book.current is None:
                 continue
             run = book.take(mark, serving.between)
-            run.engine = run.engine or _engine_of(printed, run.start_off, mark.off)
+            run.engine = run.engine or engine_of(printed, run.start_off, mark.off)
             if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:
                 continue  # uvicorn says the same under either engine
             if not starts or starts[-1][1] is not run:
                 starts.append((mark.off, run))
             self._revive(run, printed, mark.off)
             run.served |= serving.between(run.start_off, mark.off)
-            events.append(self._event(mark, ts, run))
+            if not run.repeats(mark):
+                events += self._events(mark, ts, run)
         begin(self.offset + 1)
         for start, run in starts:
             run.served |= serving.between(max(start, run.start_off), self.offset)
@@ -343,6 +345,18 @@ class Pipeline:
             after = printed.filter(pl.col("off").is_between(run.end_off, before))
             if "gen_tok_s" in after.columns and (after["gen_tok_s"] > 0).any():
                 run.goes_on()
+
+    def _events(self, mark: Mark, ts: datetime | None, run: Run) -> Iterator[dict[str, Any]]:
+        """The event of a mark, and the overrides that its line shows against the arguments."""
+        mark = replace(mark, data=overrides.completed(mark, run))
+        yield self._event(mark, ts, run)
+        for found in overrides.inferred(mark, run):
+            title = f"{found['name']} is {found['effective']}, not {found['given']}"
+            shown = replace(
+                mark, kind="override", severity="warning", title=title, data=found, facts={},
+                memory_gb=None, duration_s=None,
+            )  # fmt: skip
+            yield self._event(shown, ts, run)
 
     def _event(self, mark: Mark, ts: datetime | None, run: Run) -> dict[str, Any]:
         kind, severity, title = judge(mark, run)
@@ -452,6 +466,8 @@ class Pipeline:
             if own.height:
                 run.engine = run.engine or own["engine"][0]
                 self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
+                if run is not self._book.current and run.ended is None:
+                    run.end("lost", self.offset, None)  # it went on, and then another one began
                 stamped = own.filter(pl.col("ts").is_not_null()).select("byte_offset", "ts")
                 end = self.offset if run.end_off is None else run.end_off
                 latest = stamped.filter(pl.col("byte_offset") <= end)
@@ -464,29 +480,3 @@ class Pipeline:
             for run, off, seconds in late
         ]
         return records.frame(rows, records.INTERVALS)
-
-
-@dataclass(frozen=True, slots=True)
-class _Serving:
-    """Where a block has lines that only a serving server prints."""
-
-    offsets: tuple[pl.Series, ...]  # of access lines, samples and requests, each in order
-
-    @classmethod
-    def of(cls, text: pl.DataFrame, printed: pl.DataFrame, asked: list[Request]) -> _Serving:
-        requested = pl.Series([request.off for request in asked], dtype=pl.Int64)
-        return cls((text.filter("access")["off"], printed["off"], requested))
-
-    @property
-    def first(self) -> int | None:
-        return min((int(offs[0]) for offs in self.offsets if len(offs)), default=None)
-
-    def between(self, start: int, end: int) -> bool:
-        """Whether one of them starts in [start, end)."""
-        return any(offs.search_sorted(start) < offs.search_sorted(end) for offs in self.offsets)
-
-
-def _engine_of(printed: pl.DataFrame, start: int, end: int) -> str | None:
-    """The engine that printed samples between two offsets."""
-    between = printed.filter(pl.col("off").is_between(start, end))
-    return between["engine"][0] if between.height else None

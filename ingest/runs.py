@@ -56,6 +56,9 @@ class Run:
     steps: int = DEFAULT_STEPS
     decode_only: bool = False
     rate_def: tuple[str, int] | None = None  # the printed rate's formula and which line told it
+    pools: list[str] = field(default_factory=list)  # ranks whose first memory pool stands
+    last_step: str = ""  # the latest start-up step, to tell one that is printed again
+    overridden: list[str] = field(default_factory=list)  # told already
     first_off: int | None = None  # of the line that gave started_at
     latest: str | None = None  # time of its lines up to its end
     seq: int = 0
@@ -81,6 +84,13 @@ class Run:
         if mark.kind == "ready" and self.ready_off is None:
             self.ready_off = mark.off
             self.facts["ready_at"] = ts
+
+    def repeats(self, mark: Mark) -> bool:
+        """Whether a line only says again what the line before it said: the end of a bar."""
+        if mark.kind != "milestone":
+            return False
+        step, self.last_step = self.last_step, f"{mark.title} {(mark.data or {}).get('shards')}"
+        return step == self.last_step and mark.evidence is None
 
     def _keep_sizes(self, facts: dict[str, Any]) -> None:
         """An engine process says 1 of what the server's arguments spread over several."""
@@ -205,6 +215,8 @@ def judge(mark: Mark, run: Run) -> tuple[str, str, str]:
     when its exception says that the engine is gone.
     """
     title = mark.title
+    if mark.kind == "milestone":
+        return mark.kind, mark.severity, _of_draft(mark, run)
     if mark.kind == "traceback":
         exception = mark.detail or ""
         title = exception or title
@@ -217,3 +229,16 @@ def judge(mark: Mark, run: Run) -> tuple[str, str, str]:
     if run.ended == "stopped" or _ORDERLY_CODE.search(mark.evidence or ""):
         return "after_stop", "info", title
     return "fault", "fault", title
+
+
+# Steps that SGLang's draft worker repeats, after the first pool of its rank stands.
+_DRAFT_STEPS = ("Loading weights", "Weights loaded", "KV cache allocated", "Memory pool ready")
+
+
+def _of_draft(mark: Mark, run: Run) -> str:
+    """The title of a start-up step, that of the draft model told from the target's."""
+    rank = str((mark.data or {}).get("rank", ""))
+    drafts = rank in run.pools and mark.title in _DRAFT_STEPS
+    if mark.title == "Memory pool ready" and not drafts:
+        run.pools.append(rank)
+    return f"{mark.title} (draft model)" if drafts else mark.title

@@ -172,7 +172,9 @@ class Marker:
         if rule.sets:
             effective = groups.get(rule.sets, groups.get("effective"))
             value = rule.to if effective is None else as_value(effective)
-            data = {"name": rule.sets, "given": None, "effective": value}
+            data = {"name": rule.sets, "given": None, "effective": value} | {
+                k: v for k, v in data.items() if k != "effective"
+            }
         if head.ranks:
             data["rank"] = head.ranks.strip()
         memory, seconds = (read.pop(n, groups.get(n)) for n in ("memory_gb", "duration_s"))

@@ -67,6 +67,8 @@ def _rows(
         name = columns.get("request_id")
         if name is not None:
             columns["request_id"] = redact_text(str(name)[:_ID_CHARS])
+        if head.ranks:
+            extra["rank"] = head.ranks.strip()
         yield Request(*place, engine, event, head.date, head.time, columns, extra)
 
 

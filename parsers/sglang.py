@@ -101,6 +101,17 @@ def _prefill_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     return columns
 
 
+_ITERATION = re.compile(r"\[([0-9]+)\][.,(]")
+
+
+def _tail(text: str, start: int) -> list[Field]:
+    """The fields, and the forward iteration that 0.5.4 puts before them in brackets."""
+    fields = keyvalue.tail(text, start)
+    head = text.rfind("batch [", max(0, start - 60), start)
+    number = _ITERATION.search(text, head, start) if head >= 0 else None
+    return [Field("forward iter", number[1], *number.span(1)), *fields] if number else fields
+
+
 def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
     adapted: list[Field] = []
     for f in fields:
@@ -175,6 +186,7 @@ KINDS: tuple[Kind, ...] = (
         ),
         _decode_columns,
         _adapt,
+        _tail,
         needs=("#running-req",),
         whole=_whole,
     ),
@@ -187,6 +199,7 @@ KINDS: tuple[Kind, ...] = (
         ),
         _prefill_columns,
         _adapt,
+        _tail,
         needs=("#new-seq", "#new-token"),
         whole=_whole,
     ),

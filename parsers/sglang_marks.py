@@ -77,7 +77,8 @@ def _read_graphs(message: str, _: str) -> dict[str, Any]:
     found = _read_pairs(message, "")
     name = re.match(r"Capture ((?:[\w-]+ )*?)(\w+) graph", message)
     if name:
-        found["data"] |= {"graph": name[1].strip() or "target", "device": name[2].lower()}
+        graph = name[1].strip().replace(" ", "_") or "target"
+        found["data"] |= {"graph": graph, "device": name[2].lower()}
     return found
 
 
@@ -124,7 +125,9 @@ _START = (
     ),
     _override(
         "max_running_requests is capped to",
-        rf"max_running_requests is capped to (?P<max_running_requests>{_N}) by the mamba",
+        rf"max_running_requests is capped to (?P<max_running_requests>{_N}) by the mamba state "
+        rf"cache(?: \(max_mamba_cache_size=(?P<max_mamba_cache_size>{_N}), "
+        rf"(?P<state_slots>{_N}) state slots per request)?",
         "max_running_requests lowered to {max_running_requests} by the mamba state cache",
         "max_running_requests",
     ),
@@ -287,7 +290,8 @@ _SERVING = (
     _note(
         "health",
         "Health check failed",
-        rf"^Health check failed\..*?last (?P<timeout_s>{_N}) seconds",
+        rf"^Health check failed\..*?last (?P<timeout_s>{_N}) seconds"
+        r"(?:.*?last_heartbeat time: (?P<last_heartbeat>[0-9:]+))?",
         "Health check failed",
         "warning",
     ),
@@ -310,8 +314,28 @@ _SERVING = (
     _note("router", "Router mode:", r"Router mode: (?P<mode>\w+)", "Router mode {mode}"),
 )
 _ENDS = (
+    _note(
+        "crash_dump",
+        "Dumping requests before crash",
+        r"^Dumping requests before crash",
+        "Requests dumped before a crash",
+        "warning",
+    ),
+    _note(
+        "forced_exit",
+        "while health check failed",
+        r"^Signal SIGTERM received while health check failed",
+        "Stopped while the health check failed",
+        "warning",
+    ),
     Rule("SIGTERM received", "stop", "SIGTERM received", r"SIGTERM received", ends="stopped"),
-    Rule("Gracefully exiting", "stop", "Stopping", r"^Gracefully exiting", ends="stopped"),
+    Rule(
+        "Gracefully exiting",
+        "stop",
+        "Stopping",
+        r"^Gracefully exiting(?:\.\.\. [Rr]emaining number of requests (?P<remaining>[0-9]+))?",
+        ends="stopped",
+    ),
     _fault("hit an exception", r"^(?P<what>\w+) hit an exception", "{what} hit an exception"),
     _fault(
         "crashed with exit code",
@@ -332,7 +356,7 @@ _ENDS = (
     _fault("SIGQUIT received", r"^SIGQUIT received", "A child process failed"),
     _fault(
         "atchdog timeout (",
-        r"^(?P<what>\w+ )?[Ww]atchdog timeout \((?!.*soft=True)"
+        r"^(?:(?P<what>\w+) )?[Ww]atchdog timeout \((?!.*soft=True)"
         rf"self\.watchdog_timeout=(?P<timeout_s>{_N})",
         "Watchdog timeout",
     ),

@@ -98,6 +98,18 @@ _AFTER_LIST = {False: re.compile(r"\s*(?:[\"\r]|$)|, [A-Z][A-Za-z ]*: [0-9]")}
 _AFTER_LIST[True] = re.compile(r", [A-Z][A-Za-z ]*: [0-9]")
 
 
+_AGGREGATED = re.compile(r"([0-9]+) Engines Aggregated: $")
+
+
+def _tail(text: str, start: int) -> list[Field]:
+    """The fields, and how many engines a line sums up (0.11.1 on; KV usage is their mean)."""
+    fields = keyvalue.tail(text, start)
+    engines = _AGGREGATED.search(text, max(0, start - 40), start)
+    return (
+        [Field("Engines Aggregated", engines[1], *engines.span(1)), *fields] if engines else fields
+    )
+
+
 def _adapt(start: re.Match[str], fields: list[Field]) -> list[Field]:
     """The fields without torn values."""
     after_list = _AFTER_LIST[all(f.key != "Draft acceptance rate" for f in fields)]
@@ -184,6 +196,7 @@ KINDS: tuple[Kind, ...] = (
         ),
         _stats_columns,
         _adapt,
+        _tail,
         needs=("Running",),
         whole=_whole,
     ),

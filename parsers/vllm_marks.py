@@ -50,13 +50,27 @@ def _speculation(spec: dict[str, Any]) -> dict[str, Any]:
     return {"spec_algorithm": method, "spec_draft_tokens": tokens, "spec_steps": tokens}
 
 
+# Settings of dozens of parts; of the compiler's only what graphs it captures is kept.
+_LONG = ("compilation_config", "observability_config", "pooler_config", "kernel_config")
+_GRAPHS = ("level", "mode", "cudagraph_mode", "cudagraph_capture_sizes", "max_capture_size",
+           "max_cudagraph_capture_size", "use_cudagraph", "backend")  # fmt: skip
+
+
+def _graphs(config: dict[str, Any]) -> dict[str, Any]:
+    compiler = config.get("compilation_config")
+    if not isinstance(compiler, dict):
+        return {}
+    kept = {k: compiler[k] for k in _GRAPHS if compiler.get(k) not in (None, "")}
+    return {"compilation_config": kept} if kept else {}
+
+
 def _read_engine(message: str, salt: str) -> dict[str, Any]:
     """The engine config line: resolved values; max_num_seqs is not among them (0.1.7 to 0.33.0)."""
     config = redact(parse_dump(message.partition("config: ")[2]), salt=salt)
     card = {
         "model": config.get("model"),
         "context_len": config.get("max_seq_len"),
-        "effective": {k: v for k, v in config.items() if not isinstance(v, dict | list)},
+        "effective": {k: v for k, v in config.items() if k not in _LONG} | _graphs(config),
     } | _parallel(config, whole="tensor_parallel_size" in config)
     spec = config.get("speculative_config")
     return card | (_speculation(spec) if isinstance(spec, dict) else {})
@@ -361,7 +375,8 @@ _FAULTS = (
     _fault(
         "died unexpectedly",
         "{what} died",
-        r"(?P<what>(?:Engine core|Worker|RayWorkerProc)[\w= -]*?) (?:\S+ )?died unexpectedly"
+        r"(?P<what>(?:Engine core|Worker|RayWorkerProc)[\w= -]*?) (?:(?P<name>\S+) )?"
+        r"died unexpectedly"
         r"(?: \(exit code: (?P<code>-?[0-9]+)\))?",
     ),
     _fault(
@@ -369,12 +384,22 @@ _FAULTS = (
         "{what} died with exit code {code}",
         r"^Worker (?P<what>\w+) pid (?P<pid>[0-9]+) died, exit code: (?P<code>-?[0-9]+)",
     ),
+    Rule(
+        "Dumping input data for",
+        "engine_dump",
+        "Engine dumps its input before a fatal error",
+        r"^Dumping input data for ",
+        severity="warning",
+        keep_text=False,
+    ),
     _fault("EngineDeadError", "Engine dead", r"EngineDeadError"),
     _fault("out of memory occurred when warming up", "CUDA out of memory in warm-up"),
     _fault(
         "To serve at least one request",
         "KV cache too small for one request",
-        r"^(?:ValueError: )?To serve at least one request with the model.?s.? max seq len",
+        r"^(?:ValueError: )?To serve at least one request with the model.?s.? max seq len "
+        rf"\((?P<max_model_len>{_N})\), \((?P<needed_gb>[0-9.]+) Gi?B KV cache is needed, which is "
+        r"larger than the available KV cache memory \((?P<available_gb>[0-9.]+) Gi?B\)",
     ),
     _fault(
         "RPC call to",

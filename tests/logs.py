@@ -78,6 +78,11 @@ def read(data: bytes, cuts: Sequence[int] = (), source: SourceInfo = SOURCE) -> 
         pipeline = Pipeline.resume(source, "file", pipeline.state if start else None)
         batches.append(pipeline.feed(b"".join(whole[start:end])))
     batches.append(pipeline.finish())
+    return one(batches)
+
+
+def one(batches: Sequence[Batch]) -> Batch:
+    """The batches of a file as one."""
     return Batch(
         *(
             pl.concat([getattr(batch, name) for batch in batches])
