@@ -1,64 +1,159 @@
-"""Samples as the store keeps them: a third of the columns are texts that hardly change.
+"""Samples as the store keeps them: what many have in common once, and no column that a kind lacks.
 
-`run_id`, `source_id` and `file_id` of a sample are one number, explained once in the table
-`sample_places`; texts of a fixed choice are their place in `parsers.records.CHOICES`. The view
-`samples` has the columns of the contract again. An append costs about half as much this way.
+Run, place, ranks, kind and everything else that takes few values is one number, explained in the
+table `sample_groups`. The rest stands in one table a kind, with the columns that its lines can
+fill. The view `samples` has the columns of the contract again. Half of a wide table would be
+nulls, and appending a null costs as much as appending a number: this way it costs a third.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from data.literal import literal
 from parsers.records import CHOICES, SAMPLES, Schema
 
-TABLE = "sample_rows"
-PLACE = ["run_id", "source_id", "file_id"]
-DISTINCT_PLACES = "(SELECT DISTINCT * FROM sample_places)"
-PLACES: Schema = {"place": pl.Int64(), **{name: SAMPLES[name] for name in PLACE}}
+# What a group says of its samples. The first ones hardly ever differ within an append.
+_SAME = (
+    "run_id", "source_id", "file_id", "dp_rank", "tp_rank", "pp_rank", "ep_rank", "engine_index",
+)  # fmt: skip
+_FEW = (*CHOICES, "ts_inferred", "graph_on")
+GROUP = tuple(name for name in SAMPLES if name in _SAME or name in _FEW)
+_GROUPS: Schema = {
+    "group_id": pl.Int64(),
+    **{name: pl.String() if name in CHOICES else SAMPLES[name] for name in GROUP},
+}
+# How many values each of the few can take, null included; and all of them together.
+_SIZES = {name: len(CHOICES.get(name, (False, True))) + 1 for name in _FEW}
+_COMBINATIONS = math.prod(_SIZES.values())
+
+_PLACE = ("byte_offset", "line_no", "ts")
+_LOAD = ("running_reqs", "queued_reqs", "kv_tokens", "kv_usage")
+_SPECULATION = (
+    "accept_len", "accept_rate_raw", "draft_accept_rate", "accepted_tokens", "drafted_tokens",
+    "accept_per_position", "request_steps",
+)  # fmt: skip
+_LAST = ("interval_s", "extra")
+# The columns that lines of each kind can fill beside those of their group.
+COLUMNS = {
+    "decode": (
+        *_PLACE, *_LOAD, "gen_tok_s", "accept_len", "accept_rate_raw", "draft_accept_rate",
+        "request_steps", "retracted_reqs", *_LAST,
+    ),
+    "prefill": (
+        *_PLACE, *_LOAD, "prompt_tok_s", "new_seqs", "new_tokens", "cached_tokens",
+        "prefix_hit_rate", *_LAST,
+    ),
+    "stats": (
+        *_PLACE, *_LOAD, "gen_tok_s", "prompt_tok_s", "prefix_hit_rate", "preemptions", *_LAST,
+    ),
+    "spec": (*_PLACE, *_SPECULATION, *_LAST),
+    "metrics": (*_PLACE, "prefix_hit_rate", *_LAST),
+}  # fmt: skip
+TABLES = {kind: f"{kind}_rows" for kind in COLUMNS}
+_SQL = {
+    pl.String(): "VARCHAR", pl.Int32(): "INTEGER", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE",
+    pl.Datetime("us"): "TIMESTAMP", pl.List(pl.Float64()): "DOUBLE[]",
+}  # fmt: skip
 
 
-def encode(samples: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows of `sample_rows`, and of `sample_places` for all places that they name."""
-    places = samples.select(PLACE).unique(maintain_order=True)
-    named = places.with_columns(
-        pl.Series("place", [_number(*row) for row in places.rows()], pl.Int64)
-    ).select(*PLACES)
-    if named.height == 1:
-        rows = samples.with_columns(place=pl.lit(named.item(0, "place"), pl.Int64))
-    else:
-        rows = samples.join(named, on=PLACE, how="left", nulls_equal=True, maintain_order="left")
-    codes = [pl.col(name).to_physical().cast(pl.Int8) for name in CHOICES]
-    rest = [name for name in SAMPLES if name not in PLACE]
-    return rows.with_columns(codes).select("place", *rest), named
+def encode(parts: Sequence[pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows by the table they go to, without columns that are all null; and the rows of
+    `sample_groups` for every group that they name.
+
+    Args:
+        parts: samples parted by `parted`.
+    """
+    rows: dict[str, list[pl.DataFrame]] = {}
+    groups = [pl.DataFrame(schema=_GROUPS)]
+    for part in parts:
+        numbers, named = _numbered(part)
+        groups.append(named)
+        for kind, table in TABLES.items():
+            mine = part["kind"] == kind
+            if mine.any():
+                _refuse_others(kind, part, mine)
+                of_kind = part.select(numbers, *COLUMNS[kind])
+                rows.setdefault(table, []).append(of_kind if mine.all() else of_kind.filter(mine))
+    full = {table: pl.concat(of_table) for table, of_table in rows.items()}
+    filled = {
+        table: frame.select(c for c in frame.iter_columns() if c.null_count() < frame.height)
+        for table, frame in full.items()
+    }
+    return filled, pl.concat(groups)
 
 
-def _number(*names: str | None) -> int:
-    digest = hashlib.blake2b("\0".join(n or "" for n in names).encode(), digest_size=8)
-    return int.from_bytes(digest.digest(), "big", signed=True)
+def _refuse_others(kind: str, part: pl.DataFrame, mine: pl.Series) -> None:
+    """ValueError for a value that the table of its kind has no column for: never dropped."""
+    for name in part.columns:
+        if name not in GROUP and name not in COLUMNS[kind]:
+            values = part[name]
+            if values.null_count() < part.height and (mine & values.is_not_null()).any():
+                raise ValueError(f"samples of kind {kind} have no column {name}")
 
 
-def decoded(table: str) -> str:
-    """A SELECT that gives rows of `sample_rows` the columns of the contract."""
-    columns = [
-        f"p.{name}" if name in PLACE else _text(name) if name in CHOICES else f'r."{name}"'
-        for name in SAMPLES
-    ]
-    return (
-        f"SELECT {', '.join(columns)} FROM {table} r JOIN {DISTINCT_PLACES} p ON p.place = r.place"
+def parted(samples: pl.DataFrame) -> list[pl.DataFrame]:
+    """Samples in parts that are each of one run, file and rank."""
+    if all(_constant(samples[name]) for name in _SAME):
+        return [samples] if samples.height else []
+    return samples.partition_by(_SAME, maintain_order=True)
+
+
+def _constant(values: pl.Series) -> bool:
+    nulls = values.null_count()
+    return nulls == len(values) or (nulls == 0 and values.min() == values.max())
+
+
+def _numbered(part: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
+    """The group of each row of a part, and the groups.
+
+    A group's number is that of its run, file and rank, with the place of its few values among
+    all their combinations in the lowest bits: numbers of one run lie close together.
+    """
+    key: npt.NDArray[np.int64] = np.zeros(part.height, np.int64)
+    for name, size in _SIZES.items():
+        key *= size
+        if part[name].null_count() < part.height:
+            codes = part[name].to_physical().cast(pl.Int64) + 1
+            key += codes.fill_null(0).to_numpy()
+    seen = np.bincount(key, minlength=_COMBINATIONS)
+    first = np.zeros(_COMBINATIONS, np.int64)
+    first[key[::-1]] = np.arange(part.height - 1, -1, -1)
+    found = np.flatnonzero(seen)
+    base = _number(*part.select(_SAME).row(0), *_SIZES.values())
+    named = part.select(GROUP)[first[found].tolist()].with_columns(
+        pl.col(name).cast(pl.String) for name in CHOICES
+    )
+    return pl.Series("group_id", base + key), named.insert_column(
+        0, pl.Series("group_id", base + found)
     )
 
 
-def code(name: str, text: str) -> int:
-    """The number that a column of `sample_rows` holds for one of its texts."""
-    return CHOICES[name].index(text)
+def _number(*values: object) -> int:
+    """A number for these values whose lowest bits are free for a combination."""
+    text = "\0".join("" if value is None else str(value) for value in values)
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    bits = _COMBINATIONS.bit_length()
+    return int.from_bytes(digest, "big", signed=True) >> bits << bits
 
 
-def _text(name: str) -> str:
-    cases = " ".join(f"WHEN {i} THEN {literal(text)}" for i, text in enumerate(CHOICES[name]))
-    return f'CASE r."{name}" {cases} END AS "{name}"'
+def _selects() -> Iterator[str]:
+    for kind, table in TABLES.items():
+        columns = (
+            f'g."{name}"' if name in GROUP
+            else f'r."{name}"' if name in COLUMNS[kind]
+            else f'NULL::{_SQL[dtype]} AS "{name}"'
+            for name, dtype in SAMPLES.items()
+        )  # fmt: skip
+        yield (
+            f"SELECT {', '.join(columns)} FROM {table} r "
+            "JOIN (SELECT DISTINCT * FROM sample_groups) g ON g.group_id = r.group_id"
+        )
 
 
-VIEW = f"CREATE OR REPLACE VIEW samples AS {decoded(TABLE)};"
+VIEW = f"CREATE OR REPLACE VIEW samples AS {' UNION ALL '.join(_selects())};"

@@ -1,6 +1,7 @@
--- The tables of the store. Columns, types and units agree with parsers/records.py (samples: as
--- a view over sample_rows); a test compares the two. Times are UTC. Ingest only ever appends, and there are no keys, unique
--- constraints, sequences or enums: the same text must also run on DuckLake.
+-- The tables of the store. Columns, types and units agree with parsers/records.py (samples: as a
+-- view over the tables of each kind); a test compares the two. Times are UTC. Ingest only ever
+-- appends, and there are no keys, unique constraints, sequences or enums: the same text must also
+-- run on DuckLake.
 -- A change here needs a numbered step in data/migrations/ as well.
 
 CREATE TABLE schema_version (
@@ -21,51 +22,103 @@ CREATE TABLE views_version (
 );
 
 -- What the view `samples` is made of: data/compact.py says how.
-CREATE TABLE sample_places (
-    place BIGINT,
+CREATE TABLE sample_groups (
+    group_id BIGINT,
     run_id VARCHAR,
     source_id VARCHAR,
-    file_id VARCHAR               -- one generation of a file's content
-);
-
-CREATE TABLE sample_rows (
-    place BIGINT,                 -- of sample_places
-    byte_offset BIGINT,           -- bytes; the record's own first byte
-    line_no BIGINT,               -- lines, from 1
-    ts TIMESTAMP,                 -- UTC
+    file_id VARCHAR,              -- one generation of a file's content
     ts_inferred BOOLEAN,
-    engine TINYINT,               -- a choice
-    kind TINYINT,                 -- a choice
+    engine VARCHAR,
+    kind VARCHAR,
     dp_rank INTEGER,
     tp_rank INTEGER,
     pp_rank INTEGER,
     ep_rank INTEGER,
     engine_index INTEGER,
+    accept_def VARCHAR,
+    hit_rate_scope VARCHAR,
+    graph_on BOOLEAN,
+    interval_from VARCHAR,
+    "window" VARCHAR
+);
+
+CREATE TABLE decode_rows (
+    group_id BIGINT,              -- of sample_groups
+    byte_offset BIGINT,           -- bytes; the record's own first byte
+    line_no BIGINT,               -- lines, from 1
+    ts TIMESTAMP,                 -- UTC
+    running_reqs INTEGER,         -- requests
+    queued_reqs INTEGER,          -- requests
+    kv_tokens BIGINT,             -- tokens
+    kv_usage DOUBLE,              -- fraction, 0 to 1
+    gen_tok_s DOUBLE,             -- tokens per second
+    accept_len DOUBLE,            -- tokens per verification step and request, bonus included
+    accept_rate_raw DOUBLE,       -- as printed; a percentage divided by 100
+    draft_accept_rate DOUBLE,     -- fraction, 0 to 1
+    request_steps DOUBLE,         -- request x verification-step pairs
+    retracted_reqs INTEGER,       -- requests
+    interval_s DOUBLE,            -- seconds; length of the window the sample describes
+    extra VARCHAR                 -- JSON
+);
+
+CREATE TABLE prefill_rows (
+    group_id BIGINT,              -- of sample_groups
+    byte_offset BIGINT,           -- bytes; the record's own first byte
+    line_no BIGINT,               -- lines, from 1
+    ts TIMESTAMP,                 -- UTC
+    running_reqs INTEGER,         -- requests
+    queued_reqs INTEGER,          -- requests
+    kv_tokens BIGINT,             -- tokens
+    kv_usage DOUBLE,              -- fraction, 0 to 1
+    prompt_tok_s DOUBLE,          -- tokens per second
+    new_seqs INTEGER,             -- sequences
+    new_tokens BIGINT,            -- tokens
+    cached_tokens BIGINT,         -- tokens
+    prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
+    interval_s DOUBLE,            -- seconds; length of the window the sample describes
+    extra VARCHAR                 -- JSON
+);
+
+CREATE TABLE stats_rows (
+    group_id BIGINT,              -- of sample_groups
+    byte_offset BIGINT,           -- bytes; the record's own first byte
+    line_no BIGINT,               -- lines, from 1
+    ts TIMESTAMP,                 -- UTC
     running_reqs INTEGER,         -- requests
     queued_reqs INTEGER,          -- requests
     kv_tokens BIGINT,             -- tokens
     kv_usage DOUBLE,              -- fraction, 0 to 1
     gen_tok_s DOUBLE,             -- tokens per second
     prompt_tok_s DOUBLE,          -- tokens per second
+    prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
+    preemptions INTEGER,
+    interval_s DOUBLE,            -- seconds; length of the window the sample describes
+    extra VARCHAR                 -- JSON
+);
+
+CREATE TABLE spec_rows (
+    group_id BIGINT,              -- of sample_groups
+    byte_offset BIGINT,           -- bytes; the record's own first byte
+    line_no BIGINT,               -- lines, from 1
+    ts TIMESTAMP,                 -- UTC
     accept_len DOUBLE,            -- tokens per verification step and request, bonus included
     accept_rate_raw DOUBLE,       -- as printed; a percentage divided by 100
     draft_accept_rate DOUBLE,     -- fraction, 0 to 1
-    accept_def TINYINT,           -- a choice
     accepted_tokens BIGINT,       -- tokens
     drafted_tokens BIGINT,        -- tokens
     accept_per_position DOUBLE[], -- fractions, 0 to 1
     request_steps DOUBLE,         -- request x verification-step pairs
-    new_seqs INTEGER,             -- sequences
-    new_tokens BIGINT,            -- tokens
-    cached_tokens BIGINT,         -- tokens
-    prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
-    hit_rate_scope TINYINT,       -- a choice
-    graph_on BOOLEAN,
-    retracted_reqs INTEGER,       -- requests
-    preemptions INTEGER,
     interval_s DOUBLE,            -- seconds; length of the window the sample describes
-    interval_from TINYINT,        -- a choice
-    "window" TINYINT,             -- a choice
+    extra VARCHAR                 -- JSON
+);
+
+CREATE TABLE metrics_rows (
+    group_id BIGINT,              -- of sample_groups
+    byte_offset BIGINT,           -- bytes; the record's own first byte
+    line_no BIGINT,               -- lines, from 1
+    ts TIMESTAMP,                 -- UTC
+    prefix_hit_rate DOUBLE,       -- fraction, 0 to 1
+    interval_s DOUBLE,            -- seconds; length of the window the sample describes
     extra VARCHAR                 -- JSON
 );
 

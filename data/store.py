@@ -54,17 +54,17 @@ class BatchLike(Protocol):
     def ingest_log(self) -> pl.DataFrame: ...
 
 
-# Table of each frame, and the partial sums that follow it.
-_FRAMES = (
-    ("sample_places", "sample_places", None),
-    ("samples", compact.TABLE, summary.SAMPLES),
-    ("intervals", "sample_intervals", summary.LATE_INTERVALS),
-    ("events", "events", summary.EVENTS),
-    ("run_facts", "run_facts", None),
-    ("requests", "requests", None),
-    ("access_counts", "access_counts", None),
-    ("ingest_log", "ingest_log", None),
-)
+# Table of each frame but the samples, which compact.py spreads over several.
+_TABLES = {
+    "intervals": "sample_intervals",
+    "events": "events",
+    "run_facts": "run_facts",
+    "requests": "requests",
+    "access_counts": "access_counts",
+    "ingest_log": "ingest_log",
+}
+# The partial sums that follow a table's rows, over the frame `new_<table>`.
+_SUMS = {"sample_intervals": summary.LATE_INTERVALS, "events": summary.EVENTS}
 
 
 class Store:
@@ -81,6 +81,8 @@ class Store:
         self._writer = con.cursor()
         self._turn = threading.Lock()
         self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
+        rows = self._writer.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
+        self._groups = {group for (group,) in rows}  # stored already
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
@@ -131,7 +133,7 @@ class Store:
                 self._writer.execute("BEGIN TRANSACTION")
                 latest = self._in_order(checkpoints)
                 with _without_pandas() if self._bulk else contextlib.nullcontext():
-                    rows = self._insert(batches)
+                    rows, groups = self._insert(batches) if batches else (0, set())
                 for checkpoint in checkpoints:
                     self._insert_checkpoint(checkpoint)
                 self._writer.execute("COMMIT")
@@ -142,6 +144,7 @@ class Store:
                     raise StoreError(explain(self.path, error)) from error
                 raise
             self._latest |= latest
+            self._groups |= groups
             self._appends += 1
             if rows:
                 self.revision += 1
@@ -199,39 +202,36 @@ class Store:
             latest[new.file_id] = new.seq
         return latest
 
-    def _insert(self, batches: Sequence[BatchLike]) -> int:
-        new = (
-            {
-                name: pl.concat([getattr(batch, name) for batch in batches])
-                for name, _, _ in _FRAMES
-                if name != "sample_places"
-            }
-            if batches
-            else {}
-        )
-        if batches:
-            new["samples"], places = compact.encode(new["samples"])
-            new["sample_places"] = places.filter(~pl.col("place").is_in(self._known_places()))
-        rows = 0
-        for attribute, table, sums in _FRAMES:
-            if attribute not in new or not new[attribute].height:
-                continue
-            # Arrow, since DuckDB takes it several times faster than a polars frame; registered,
-            # since variables of Python are out of reach once external access is off.
-            name = f"new_{attribute}"
-            self._writer.register(name, new[attribute].to_arrow())
-            try:
-                self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
-                if sums is not None:
-                    self._writer.execute(sums)
-            finally:
-                self._writer.unregister(name)
-            rows += new[attribute].height
-        return rows
+    def _insert(self, batches: Sequence[BatchLike]) -> tuple[int, set[int]]:
+        """Insert all rows and their partial sums.
 
-    def _known_places(self) -> list[int]:
-        rows = self._writer.execute("SELECT DISTINCT place FROM sample_places").fetchall()
-        return [place for (place,) in rows]
+        Returns:
+            the number of rows from the logs, and the groups that are new with them.
+        """
+        frames = {
+            table: pl.concat([getattr(batch, attribute) for batch in batches])
+            for attribute, table in _TABLES.items()
+        }
+        parts = compact.parted(pl.concat([batch.samples for batch in batches]))
+        samples, groups = compact.encode(parts)
+        new = groups.filter(~pl.col("group_id").is_in(self._groups))
+        computed = {"sample_groups": new, "run_summary_parts": summary.of_samples(parts)}
+        for table, frame in {**computed, **samples, **frames}.items():
+            if frame.height:
+                self._insert_frame(table, frame)
+        stored = sum(frame.height for frame in (*samples.values(), *frames.values()))
+        return stored, set(new["group_id"].to_list())
+
+    def _insert_frame(self, table: str, frame: pl.DataFrame) -> None:
+        # Registered, since variables of Python are out of reach once external access is off.
+        name = f"new_{table}"
+        self._writer.register(name, _Stream(frame))
+        try:
+            self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
+            if table in _SUMS:
+                self._writer.execute(_SUMS[table])
+        finally:
+            self._writer.unregister(name)
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
         values = ", ".join(literal(getattr(checkpoint, name)) for name in COLUMNS)
@@ -242,6 +242,17 @@ class Store:
             self._writer.execute(
                 f"INSERT INTO checkpoint_texts VALUES ({literal(name)}, {literal(text)})"
             )
+
+
+class _Stream:
+    """A frame as a stream of Arrow arrays and nothing else: DuckDB takes it several times faster
+    than a polars frame, and without importing pyarrow."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
 
 
 @contextlib.contextmanager

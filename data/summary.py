@@ -1,70 +1,85 @@
 """The partial sums that every append adds, so that no list of runs ever scans samples.
 
-They are computed in SQL over the frames of the append (registered as new_samples, new_events
-and new_intervals) inside its own transaction, and merge by SUM, MIN and MAX.
+They are computed over the frames of the append inside its own transaction, and merge by SUM, MIN
+and MAX.
 """
 
 from __future__ import annotations
 
-from data import compact
+from collections.abc import Sequence
 
-# Tokens of the windows whose length is known, at the time of the append or later.
-_WINDOW_SUMS = """
-    sum(gen_tok_s * {s}) AS gen_tokens,
-    sum(gen_tok_s * {s}) FILTER (WHERE {steady}) AS steady_tokens,
-    sum({s}) FILTER (WHERE {steady} AND gen_tok_s IS NOT NULL) AS steady_s,
-    sum(gen_tok_s * {s}) FILTER (WHERE {steady} AND running_reqs = 1) AS at1_tokens,
-    sum({s}) FILTER (WHERE {steady} AND running_reqs = 1 AND gen_tok_s IS NOT NULL) AS at1_s
-"""
-_DECODE, _PREFILL, _STATS, _SPEC, _METRICS = (
-    f"kind = {compact.code('kind', kind)}"
-    for kind in ("decode", "prefill", "stats", "spec", "metrics")
-)
-_STEADY = f"s.window = {compact.code('window', 'steady')}"
-_STEADY_TEXT = "s.window = 'steady'"
+import polars as pl
 
-# Over the numbers that the store keeps, not the texts they stand for: a third of the cost.
-SAMPLES = f"""
-INSERT INTO run_summary_parts BY NAME
-SELECT p.run_id, s.* EXCLUDE (place)
-FROM (
-    SELECT place, dp_rank, engine_index, tp_rank, pp_rank,
-        count(*) FILTER (WHERE {_DECODE}) AS n_decode,
-        count(*) FILTER (WHERE {_PREFILL}) AS n_prefill,
-        count(*) FILTER (WHERE {_STATS}) AS n_stats,
-        count(*) FILTER (WHERE {_SPEC}) AS n_spec,
-        min(ts) AS first_ts,
-        max(ts) AS last_ts,
-        -- SGLang prints the tokens of a prefill batch, vLLM a rate over its interval.
-        sum(CASE WHEN {_PREFILL} THEN new_tokens
-            WHEN {_STATS} THEN prompt_tok_s * interval_s END) AS prompt_tokens,
-        sum(accept_len * request_steps) AS accept_weighted,
-        sum(request_steps) FILTER (WHERE accept_len IS NOT NULL) AS accept_steps,
-        max(running_reqs) AS max_running,
-        max(queued_reqs) AS max_queued,
-        max(kv_usage) AS max_kv_usage,
-        max(gen_tok_s) AS max_gen_tok_s,
-        {_WINDOW_SUMS.format(s="interval_s", steady=_STEADY)}
-    FROM new_samples s
-    WHERE NOT {_METRICS}
-    GROUP BY place, dp_rank, engine_index, tp_rank, pp_rank
-) s
-JOIN {compact.DISTINCT_PLACES} p ON p.place = s.place
-"""
+_RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
+
+
+def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Rows of run_summary_parts for samples in parts that are each of one run and rank.
+
+    The figures beside the samples, of kind `metrics`, describe the same windows again.
+    """
+    counted = [part.filter(pl.col("kind") != "metrics") for part in parts]
+    sums = [part.select(_SUMS) for part in counted if part.height]
+    return pl.concat(sums) if sums else pl.DataFrame()
+
+
+def _sums() -> list[pl.Expr]:
+    def n(kind: str) -> pl.Expr:
+        return (pl.col("kind") == kind).sum().cast(pl.Int64).alias(f"n_{kind}")
+
+    def total(values: pl.Expr) -> pl.Expr:
+        """The sum, null where there is nothing to sum."""
+        return pl.when(values.count() > 0).then(values.sum())
+
+    seconds, length, rate = pl.col("interval_s"), pl.col("accept_len"), pl.col("gen_tok_s")
+    steady = pl.col("window") == "steady"
+    alone = steady & (pl.col("running_reqs") == 1)
+    # SGLang prints the tokens of a prefill batch, vLLM a rate over its interval.
+    prompt = (
+        pl.when(pl.col("kind") == "prefill")
+        .then(pl.col("new_tokens").cast(pl.Float64))
+        .when(pl.col("kind") == "stats")
+        .then(pl.col("prompt_tok_s") * seconds)
+    )
+    return [
+        *(pl.col(name).first() for name in _RANK),
+        *map(n, ("decode", "prefill", "stats", "spec")),
+        pl.col("ts").min().alias("first_ts"),
+        pl.col("ts").max().alias("last_ts"),
+        total(prompt).alias("prompt_tokens"),
+        total(rate * seconds).alias("gen_tokens"),
+        total((rate * seconds).filter(steady)).alias("steady_tokens"),
+        total(seconds.filter(steady & rate.is_not_null())).alias("steady_s"),
+        total((rate * seconds).filter(alone)).alias("at1_tokens"),
+        total(seconds.filter(alone & rate.is_not_null())).alias("at1_s"),
+        total(length * pl.col("request_steps")).alias("accept_weighted"),
+        total(pl.col("request_steps").filter(length.is_not_null())).alias("accept_steps"),
+        pl.col("running_reqs").max().alias("max_running"),
+        pl.col("queued_reqs").max().alias("max_queued"),
+        pl.col("kv_usage").max().alias("max_kv_usage"),
+        rate.max().alias("max_gen_tok_s"),
+    ]
+
+
+_SUMS = _sums()
 
 # A window that was corrected after its sample was stored adds the difference in tokens and
 # seconds. The bounds let DuckDB skip every row group that cannot hold the samples.
-LATE_INTERVALS = f"""
+LATE_INTERVALS = """
 INSERT INTO run_summary_parts BY NAME
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
     sum(CASE WHEN kind = 'stats' THEN prompt_tok_s * d END) AS prompt_tokens,
-    {_WINDOW_SUMS.format(s="d", steady=_STEADY_TEXT)}
+    sum(gen_tok_s * d) AS gen_tokens,
+    sum(gen_tok_s * d) FILTER (WHERE steady) AS steady_tokens,
+    sum(d) FILTER (WHERE steady AND gen_tok_s IS NOT NULL) AS steady_s,
+    sum(gen_tok_s * d) FILTER (WHERE steady AND running_reqs = 1) AS at1_tokens,
+    sum(d) FILTER (WHERE steady AND running_reqs = 1 AND gen_tok_s IS NOT NULL) AS at1_s
 FROM (
-    SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d
-    FROM new_intervals i
+    SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d, s."window" = 'steady' AS steady
+    FROM new_sample_intervals i
     JOIN samples s USING (file_id, byte_offset)
-    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM new_intervals)
-        AND s.byte_offset <= (SELECT max(byte_offset) FROM new_intervals)
+    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM new_sample_intervals)
+        AND s.byte_offset <= (SELECT max(byte_offset) FROM new_sample_intervals)
 ) s
 GROUP BY s.run_id, dp_rank, engine_index, tp_rank, pp_rank
 """

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from ingest import measure, overrides, rows_of
@@ -31,7 +32,7 @@ from parsers import (
 from parsers.clock import Clock
 from parsers.marks import Head, Mark, Marker, last_stamp
 from parsers.requests import Request
-from parsers.samples import Damaged, Found, Reader
+from parsers.samples import Damaged, Reader
 from parsers.server_args import redact_text
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
@@ -112,7 +113,7 @@ class Pipeline:
     _engine_no: int | None = None
     _held: list[tuple[str, int, int]] = field(default_factory=list)  # line, off, no
     _stamp: Head | None = None
-    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, _LOOKS))
+    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, _GATES, _LOOKS))
     _marker: Marker = field(init=False)
     _place: dict[str, str] = field(init=False)
 
@@ -180,20 +181,30 @@ class Pipeline:
             offset: bytes of the file before `data`.
         """
         text = lines.split(data, offset)
+        read, taken = self._reader.take(data, text)
+        gates = pl.DataFrame({"sample": taken, "access": False})
+        rest = text.filter(~gates["sample"]) if taken.any() else text
         line = pl.col("line").str
-        text = text.with_columns(
+        found = rest.select(
             sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
         )
-        candidates = text.filter("sample")
-        found = self._reader.read(candidates) if candidates.height else Found()
-        if found.others:
-            text = text.with_columns(sample=pl.col("sample") & ~pl.col("no").is_in(found.others))
-        asked, text = rows_of.find_requests(text)
+        damaged: list[Damaged] = []
+        if found["sample"].any():
+            alone = self._reader.read(rest.filter(found["sample"]))
+            read, damaged = read + alone.frames, alone.damaged
+            if alone.others:
+                found = found.with_columns(found["sample"] & ~rest["no"].is_in(alone.others))
+        if taken.any():
+            at = np.flatnonzero(~taken)
+            found = gates.with_columns(
+                gates[name].scatter(at, found[name]) for name in found.columns
+            )
+        asked, text = rows_of.find_requests(text.hstack(found))
         open_line = bool(data) and not data.endswith(b"\n")
         return Scanned(
             text,
-            measure.together(found.frames),
-            found.damaged,
+            measure.together(read),
+            damaged,
             asked,
             offset + len(data),
             text.height - open_line,

@@ -43,8 +43,10 @@ def split(data: bytes, offset: int) -> pl.DataFrame:
     except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
         text = pl.read_lines(data.decode("utf-8", "replace").encode())
     if data.isascii() and b"\r" not in data:  # the length of a line is that of its bytes
-        sizes = text["line"].str.len_bytes().cast(pl.Int64) + 1
-        starts = sizes.cum_sum().shift(1, fill_value=0) + offset
+        sizes = text["line"].str.len_bytes().to_numpy()
+        starts = pl.Series(
+            np.cumsum(sizes, dtype=np.int64) - sizes + np.arange(len(sizes)) + offset
+        )
     else:
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
         starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)

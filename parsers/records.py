@@ -249,7 +249,8 @@ BENCH_WINDOWS: Schema = {
 
 def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
     """Rows as a frame of exactly this schema; absent keys become null."""
-    return pl.DataFrame([{name: row.get(name) for name in schema} for row in rows], schema=schema)
+    full = [{name: row.get(name) for name in schema} for row in rows]
+    return pl.DataFrame(full, schema=schema) if full else empty(schema)
 
 
 def empty(schema: Schema) -> pl.DataFrame:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from parsers import commas, keyvalue
+from parsers import forms, keyvalue
 from parsers.keyvalue import Field
 from parsers.lines import clean
 from parsers.records import ENGINE, KIND, TEXT, TIME, Schema
@@ -70,6 +73,8 @@ _QUOTING = re.compile(
 _BAR = re.compile(r"(?:it/s|s/it)\]")
 _LOOSE_END = re.compile(r"[\s,.]*$")
 _MAX_PATTERNS = 48
+Bools = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 _AS = "printed_"  # keeps PRINTED columns apart from a field that is called "time"
 
 
@@ -109,7 +114,6 @@ class _Pattern:
     gate: str  # a text that all its lines contain
     regex: str
     labels: tuple[str, ...]
-    commas: commas.Commas | None  # the cheaper way to the same values, where the form allows it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +146,39 @@ class Reader:
     like a sample and is of none of them is told as unknown."""
 
     kinds: Sequence[Kind]
+    gates: Sequence[str]  # each line that may hold a sample contains one of these
     looks: re.Pattern[str] = re.compile(r"(?!)")
     _patterns: list[_Pattern] = field(default_factory=list)
+    _forms: list[tuple[Kind, forms.Form]] = field(default_factory=list)
+
+    def take(self, data: bytes, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], Bools]:
+        """Samples of those lines that have a form known so far, read straight from the bytes.
+
+        Args:
+            data: the block.
+            lines: columns line, off, no: all lines of the block.
+
+        Returns:
+            frames as of `read`; and which lines they were.
+        """
+        taken: Bools = np.zeros(lines.height, np.bool_)
+        frames: list[pl.DataFrame] = []
+        if lines.height < forms.FEWEST:
+            return frames, taken
+        if not self._forms:
+            start = lines["line"].head(forms.FEWEST)
+            self.read(lines.head(forms.FEWEST).filter(start.str.contains_any(list(self.gates))))
+        words = forms.words_of(data)
+        off, no = lines["off"].to_numpy(), lines["no"].to_numpy()
+        starts = off - off[0]
+        for kind, form in list(self._forms):
+            rows, values = form.take(words, starts)
+            if len(rows):
+                printed = form.places(data, words, starts[rows])
+                found = _found({"off": off[rows], "no": no[rows], **printed}, values)
+                frames.append(_columns(kind, found, list(values)))
+                taken[rows] = True
+        return frames, taken
 
     def read(self, lines: pl.DataFrame) -> Found:
         """Samples of candidate lines (columns line, off, no)."""
@@ -172,22 +207,21 @@ class Reader:
         self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
     ) -> pl.DataFrame:
         """Reads the lines that fit into `frames`; returns the others."""
-        for way in (_by_commas, _by_regex) if pattern.commas else (_by_regex,):
-            if not lines.height:
-                break
-            gated = lines["line"].str.contains(pattern.gate, literal=True)
-            maybe = lines if gated.all() else lines.filter(gated)
-            fits, values = way(pattern, maybe["line"])
-            if not fits.any():
-                continue
-            places = maybe.select(pl.col("off", "no").name.prefix(_AS))
-            found = places.hstack(values)
-            whole = bool(fits.all())
-            kept = found if whole else found.filter(fits)
-            frames.append(_columns(pattern.kind, kept, pattern.labels))
-            rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
-            lines = rest if whole else pl.concat([rest, maybe.filter(~fits)]).sort("off")
-        return lines
+        gated = lines["line"].str.contains(pattern.gate, literal=True)
+        maybe = lines if gated.all() else lines.filter(gated)
+        values = _by_regex(pattern, maybe["line"])
+        fits = values["v0"].is_not_null()
+        if not fits.any():
+            return lines
+        found = maybe.select(pl.col("off", "no").name.prefix(_AS)).hstack(
+            values.rename({f"v{i}": label for i, label in enumerate(pattern.labels)})
+        )
+        whole = bool(fits.all())
+        kept = found if whole else found.filter(fits)
+        frames.append(_columns(pattern.kind, kept, pattern.labels))
+        self._learn_form(pattern, maybe["line"].filter(fits)[0])
+        rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
+        return rest if whole else pl.concat([rest, maybe.filter(~fits)]).sort("off")
 
     def _learn(self, line: str) -> _Pattern | None:
         if len(_RECORD_START.findall(line)) > 1:
@@ -205,12 +239,8 @@ class Reader:
             (f.start, f.end, keyvalue.value_pattern(f.value, f"v{i}"))
             for i, f in enumerate(record.fields)
         ]
-        regex, at, head = "^", 0, ""
-        first = record.fields[0]
-        head_end = first.start - len(first.key) - 2
+        regex, at = "^", 0
         for start, end, piece in sorted(spans):
-            if start == first.start:
-                head = regex + keyvalue.blank(line[at : head_end - 2])
             regex += keyvalue.blank(line[at:start]) + piece
             at = end
         rest = line[at:]
@@ -218,8 +248,15 @@ class Reader:
         # reads unambiguous patterns several times faster.
         regex += "[, \t\r]*$" if not rest.strip(", \t\r") else keyvalue.blank(rest) + "$"
         labels = tuple(f.key for f in record.fields)
-        cheap = commas.learn(line, head, head_end, record.fields)
-        return _Pattern(record.kind, _gate(line, first), regex, labels, cheap)
+        return _Pattern(record.kind, _gate(line, record.fields[0]), regex, labels)
+
+    def _learn_form(self, pattern: _Pattern, line: str) -> None:
+        """Of lines that a pattern takes those like this one will be read by their form."""
+        record = _read_one(self.kinds, line)
+        if record is not None and len(self._forms) < _MAX_PATTERNS:
+            form = forms.learn(line, _with_stamp(record.printed, line), record.fields)
+            if form is not None and (pattern.kind, form) not in self._forms:
+                self._forms.append((pattern.kind, form))
 
     def _read_alone(self, lines: pl.DataFrame) -> Found:
         """Reads lines one by one: several records in one line, colours, torn ends."""
@@ -265,15 +302,18 @@ class Reader:
         del self._patterns[:-_MAX_PATTERNS]
 
 
-def _by_regex(pattern: _Pattern, lines: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
-    found = lines.str.extract_groups(pattern.regex).struct.unnest()
-    names = {f"v{i}": label for i, label in enumerate(pattern.labels)}
-    return found["v0"].is_not_null(), found.rename(names)
+def _found(
+    places: Mapping[str, pl.Series | Ints], values: Mapping[str, npt.NDArray[Any]]
+) -> pl.DataFrame:
+    columns = {_AS + name: column for name, column in places.items()}
+    flags = [name for name, of_label in values.items() if of_label.dtype == np.bool_]
+    return pl.DataFrame(columns | dict(values)).with_columns(
+        pl.when(name).then(pl.lit("True")).otherwise(pl.lit("False")).alias(name) for name in flags
+    )
 
 
-def _by_commas(pattern: _Pattern, lines: pl.Series) -> tuple[pl.Series, pl.DataFrame]:
-    assert pattern.commas is not None
-    return pattern.commas.read(lines)
+def _by_regex(pattern: _Pattern, lines: pl.Series) -> pl.DataFrame:
+    return lines.str.extract_groups(pattern.regex).struct.unnest()
 
 
 def _gate(line: str, first: Field) -> str:
@@ -356,7 +396,7 @@ def _columns(kind: Kind, found: pl.DataFrame, labels: Sequence[str]) -> pl.DataF
     roots = [expr.meta.root_names() for expr in mapped.values()]
     used = {names[0] for names in roots if len(names) == 1}
     extra = [label for label in labels if label not in used]
-    if _AS + "stamp" in found.columns:
+    if found.schema.get(_AS + "stamp") == TEXT:
         stamp = pl.col(_AS + "stamp").str.slice(0, 19)
         found = found.with_columns(stamp.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False))
     exprs = [

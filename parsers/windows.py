@@ -342,8 +342,12 @@ class _Usual:
         long = np.flatnonzero(silence > max(0.0, windows * shortest))
         if len(long):
             before = np.lib.stride_tricks.sliding_window_view(self.known, _HISTORY)[at[long]]
-            known = ~np.isnan(before).all(axis=1)
-            out[long[known]] = silence[long[known]] > windows * np.nanmedian(before[known], axis=1)
+            usual = np.full(len(long), np.inf)
+            whole = ~np.isnan(before[:, 0])
+            usual[whole] = np.median(before[whole], axis=1)
+            some = ~whole & ~np.isnan(before[:, -1])  # a rank's first lines
+            usual[some] = np.nanmedian(before[some], axis=1)
+            out[long] = silence[long] > windows * usual
         return out
 
 

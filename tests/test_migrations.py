@@ -9,6 +9,7 @@ import pytest
 
 from data import migrate
 from data.store import Store
+from tests.frames import START
 
 SCHEMAS = sorted((Path(__file__).parent / "corpus" / "schemas").glob("*.sql"))
 
@@ -38,3 +39,35 @@ def test_an_older_store_gets_the_tables_of_a_new_one(schema: Path, tmp_path: Pat
         assert migrate.stored_version(con) == migrate.newest_version()
         assert con.execute("SELECT output_tok_s FROM bench_points").fetchall() == [(82.5,)]
     assert columns(old) == columns(new)
+
+
+def test_samples_of_one_table_are_found_by_kind(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    with duckdb.connect(str(path)) as con:
+        con.execute(SCHEMAS[0].read_text())
+        con.execute(f"INSERT INTO schema_version VALUES (1, TIMESTAMP '{START}')")
+        con.execute("INSERT INTO sample_places VALUES (7, 'r1', 's', 'f'), (7, 'r1', 's', 'f')")
+        con.execute(
+            "INSERT INTO sample_rows BY NAME SELECT 7 AS place, 10 AS byte_offset, 1 AS line_no, "
+            f"TIMESTAMP '{START}' AS ts, false AS ts_inferred, 0 AS engine, 0 AS kind, "
+            "3 AS dp_rank, 5 AS running_reqs, 81.5 AS gen_tok_s, 1.25 AS accept_len, "
+            '0 AS accept_def, 1 AS interval_from, 1 AS "window", true AS graph_on'
+        )
+        con.execute(
+            "INSERT INTO sample_rows BY NAME SELECT 7 AS place, 90 AS byte_offset, "
+            '0 AS engine, 1 AS kind, 128 AS new_tokens, 0 AS hit_rate_scope, 0 AS "window"'
+        )
+    with Store.open(path) as store, store.cursor() as con:
+        assert migrate.stored_version(con) == migrate.newest_version()
+        first, second = con.sql("SELECT * FROM samples ORDER BY byte_offset").pl().to_dicts()
+    assert {name: value for name, value in first.items() if value is not None} == {
+        "run_id": "r1", "source_id": "s", "file_id": "f", "byte_offset": 10, "line_no": 1,
+        "ts": START, "ts_inferred": False, "engine": "sglang", "kind": "decode", "dp_rank": 3,
+        "running_reqs": 5, "gen_tok_s": 81.5, "accept_len": 1.25, "graph_on": True,
+        "accept_def": "accepted / (steps * (draft_tokens - 1))", "interval_from": "steps",
+        "window": "steady",
+    }  # fmt: skip
+    assert {name: value for name, value in second.items() if value is not None} == {
+        "run_id": "r1", "source_id": "s", "file_id": "f", "byte_offset": 90, "engine": "sglang",
+        "kind": "prefill", "new_tokens": 128, "hit_rate_scope": "batch", "window": "mixed",
+    }  # fmt: skip

@@ -8,13 +8,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
-from data import checkpoints
+from data import checkpoints, compact
 from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.store import Store
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
+from tests.logs import read
+from tests.test_corpus import LOGS
 
 
 def checkpoint(seq: int, byte_offset: int) -> Checkpoint:
@@ -27,14 +30,43 @@ def rows(store: Store, query: str) -> list[dict[str, Any]]:
 
 
 def test_frames_come_back_as_they_went_in(tmp_path: Path) -> None:
-    frame = records.frame(
-        [decode(1, accept_per_position=[0.9, None], extra='{"x": 1}', kv_usage=None)],
-        records.SAMPLES,
-    )
+    one_rank = {"dp_rank": 3, "ts_inferred": True, "line_no": 7}
+    every_kind = [
+        decode(1, extra='{"x": 1}', kv_usage=None, graph_on=False, kv_tokens=5, **one_rank),
+        decode(2, window=None, interval_from=None, interval_s=None),
+        decode(3, kind="prefill", gen_tok_s=None, new_seqs=2, new_tokens=50, cached_tokens=0),
+        decode(4, kind="stats", engine="vllm", engine_index=1, preemptions=2, window="mixed"),
+        decode(
+            5, kind="spec", engine="vllm", gen_tok_s=None, running_reqs=None, queued_reqs=None,
+            accept_per_position=[0.9, None], accepted_tokens=10, accept_def="accepted / drafted",
+        ),
+    ]  # fmt: skip
+    frame = records.frame(every_kind, records.SAMPLES)
     with Store.open(tmp_path / "s.duckdb") as store:
         store.append(Frames(samples=frame), None)
         with store.cursor() as con:
-            assert con.sql("SELECT * FROM samples").pl().equals(frame)
+            stored = con.sql("SELECT * FROM samples ORDER BY ts").pl()
+    assert_frame_equal(stored, frame.with_columns(pl.col(pl.Enum).cast(pl.String)))
+
+
+def test_a_value_without_a_column_of_its_kind_is_refused(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.duckdb") as store:
+        with pytest.raises(ValueError, match="decode have no column new_seqs"):
+            store.append(samples([decode(1, new_seqs=1)]), None)
+        assert rows(store, "SELECT * FROM samples") == []
+
+
+def test_every_column_of_a_sample_has_a_table() -> None:
+    stored = {name for columns in compact.COLUMNS.values() for name in columns}
+    assert set(compact.GROUP) | stored == set(records.SAMPLES)
+    assert not set(compact.GROUP) & stored
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
+def test_what_a_line_prints_has_a_column_in_the_table_of_its_kind(log: Path) -> None:
+    printed = read(log.read_bytes()).samples
+    stored, _ = compact.encode(compact.parted(printed))
+    assert sum(frame.height for frame in stored.values()) == printed.height
 
 
 def test_revision_moves_only_when_something_was_stored(tmp_path: Path) -> None:
