@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from parsers import partials
+from parsers.lines import wide_encoding
+
 BLOCK_BYTES = 8 << 20
 LINE_MAX_BYTES = 1 << 20
+PIECES_MAX_BYTES = 2 * LINE_MAX_BYTES
+HEAD_BYTES = 4096  # of a file, where its encoding shows
 
 
 class Bytes(Protocol):
@@ -49,15 +54,28 @@ class BlockReader:
         if self._searched > LINE_MAX_BYTES:
             return self._skip(final)
         data = self._file.read(self.offset, BLOCK_BYTES)
-        end = data.rfind(b"\n") + 1
+        end = self._end_of_line(data)
         if not end:
             if len(data) > LINE_MAX_BYTES:
                 self._searched = len(data)
                 return self._skip(final)
             return Block(data) if final and data else None
-        if end < len(data):
-            data = data[:end]
+        whole = whole_messages(data[:end] if end < len(data) else data)
+        if not whole:
+            return None
+        if final and len(data) < BLOCK_BYTES and end == len(data):
+            whole = end  # what is missing of a message will not come any more
+        if whole < len(data):
+            data = data[:whole]
         return next(whole_lines(data))
+
+    def _end_of_line(self, data: bytes) -> int:
+        """Where the last newline ends; in UTF-16 of Windows it has a second half."""
+        end = data.rfind(b"\n") + 1
+        if end and data[end : end + 1] == b"\0":
+            head = self._file.read(0, HEAD_BYTES)
+            end += wide_encoding(head) == "utf-16-le" and not (self.offset + end - 1) % 2
+        return end
 
     def _skip(self, final: bool) -> Block | None:
         """The over-long line at the offset, once its newline is there."""
@@ -67,6 +85,15 @@ class BlockReader:
                 return Block(b"", self._searched + newline + 1)
             self._searched += len(data)
         return Block(b"", self._searched) if final else None
+
+
+def whole_messages(data: bytes) -> int:
+    """The length of the messages in `data` (whole lines) that are there to their end: a container
+    runtime cuts a long one into several lines. 0: not even the first one is."""
+    whole = partials.whole_until(data)
+    if len(data) - whole > PIECES_MAX_BYTES:  # more than any message has: what follows was lost
+        return len(data)
+    return whole
 
 
 def whole_lines(data: bytes) -> Iterator[Block]:

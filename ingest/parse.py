@@ -27,7 +27,9 @@ def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
         file.refuse_binary()
         if not file.size():
             print(f"{path}: no lines yet", file=sys.stderr)
-        source = SourceInfo(str(path), zone=zone, clock_hint=file.changed_at())
+        source = SourceInfo(
+            str(path), zone=zone, clock_hint=file.changed_at(), as_printed=zone is None
+        )
         reader = BlockReader(file, 0)
         found = iter(lambda: reader.next(final=True), None)
         yield from _batches(source, file.fingerprint(HEAD_BYTES)[:16], found)
@@ -55,7 +57,9 @@ def write_file(path: Path, zone: str | None, form: str, out: BinaryIO) -> None:
 
 def parse_stream(fd: int, zone: str | None = None) -> Iterator[Batch]:
     """The records of a pipe, as its lines come."""
-    yield from _batches(SourceInfo("-", zone=zone), "stdin", stdin.blocks(fd))
+    yield from _batches(
+        SourceInfo("-", zone=zone, as_printed=zone is None), "stdin", stdin.blocks(fd)
+    )
 
 
 def _batches(source: SourceInfo, file_id: str, found: Iterable[Block]) -> Iterator[Batch]:

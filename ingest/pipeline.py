@@ -13,13 +13,16 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from ingest import measure, overrides, rows_of
+from ingest import access_rows, measure, overrides, rows_of
+from ingest.access_rows import Stamp
+from ingest.blocks import HEAD_BYTES
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
+from ingest.scan import GATES, Scanned, scan
 from ingest.serving import Serving, engine_of
 from parsers import (
+    access,
     common_marks,
     lines,
     records,
@@ -32,7 +35,7 @@ from parsers import (
 from parsers.clock import Clock
 from parsers.marks import Head, Mark, Marker, last_stamp
 from parsers.requests import Request
-from parsers.samples import Damaged, Reader
+from parsers.samples import Reader
 from parsers.server_args import redact_text
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
@@ -40,16 +43,21 @@ from parsers.windows import Rank, Ties
 Late = list[tuple[str, int, float]]  # run_id, byte offset, seconds
 
 STATE_VERSION = 1
-_GATES = [*sglang.GATES, *vllm.GATES]
 _KINDS = (*sglang.KINDS, *vllm.KINDS)
 _RULES = (
     *(("sglang", rule) for rule in sglang_marks.RULES),
     *(("vllm", rule) for rule in vllm_marks.RULES),
     *((None, rule) for rule in common_marks.RULES),
 )
-_ACCESS = " HTTP/1."
 _LOOKS = re.compile(f"{sglang.LOOKS}|{vllm.LOOKS}")
 _HELD_BYTES = 256 * 1024
+_HELD = {
+    "line": pl.String(),
+    "off": pl.Int64(),
+    "no": pl.Int64(),
+    "wrap": pl.String(),
+    "zoned": pl.Boolean(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class SourceInfo:
         zone: IANA zone of its printed clock; None: unknown, taken as UTC.
         clock_hint: a time at or after its last line (the file's time), for stamps without a year.
         salt: of the hashes that stand for redacted secrets; the store's own.
+        as_printed: times are to be those that the lines print, even where a wrapper tells UTC.
     """
 
     source_id: str
@@ -69,6 +78,7 @@ class SourceInfo:
     zone: str | None = None
     clock_hint: datetime | None = None
     salt: str = ""
+    as_printed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +92,6 @@ class Batch:
     requests: pl.DataFrame
     access_counts: pl.DataFrame
     ingest_log: pl.DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class Scanned:
-    """A block read as far as it can be without knowing the blocks before."""
-
-    text: pl.DataFrame  # line, off, no (from 0), sample, access
-    printed: pl.DataFrame  # samples as printed, no from 0
-    damaged: list[Damaged]
-    requests: list[Request]  # no from 0
-    end: int  # bytes of the file up to the block's end
-    lines: int  # lines ended in it
 
 
 @dataclass(slots=True)
@@ -111,9 +109,11 @@ class Pipeline:
     _clock: Clock = field(init=False)
     _ranks: dict[str, Rank] = field(default_factory=dict)
     _engine_no: int | None = None
-    _held: list[tuple[str, int, int]] = field(default_factory=list)  # line, off, no
+    _held: list[tuple[Any, ...]] = field(default_factory=list)  # rows of _HELD
     _stamp: Head | None = None
-    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, _GATES, _LOOKS))
+    _minute: str | None = None  # last stamp, as access lines look for it
+    _encoding: str | None = None  # of a UTF-16 file
+    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, GATES, _LOOKS))
     _marker: Marker = field(init=False)
     _place: dict[str, str] = field(init=False)
 
@@ -122,7 +122,9 @@ class Pipeline:
         self._place = {"source_id": self.source.source_id, "file_id": self.file_id}
         self._book = RunBook(self.file_id)
         self._marker = Marker(_RULES, self.source.salt)
-        self._clock = Clock(self.source.zone, hint.isoformat() if hint else None)
+        self._clock = Clock(
+            self.source.zone, hint.isoformat() if hint else None, self.source.as_printed
+        )
 
     @classmethod
     def resume(cls, source: SourceInfo, file_id: str, state: str | None) -> Pipeline:
@@ -146,12 +148,15 @@ class Pipeline:
                 "engine_no": self._engine_no,
                 "held": self._held,
                 "stamp": asdict(self._stamp) if self._stamp else None,
+                "minute": self._minute,
+                "encoding": self._encoding,
             }
         )
 
     def _load(self, state: Mapping[str, Any]) -> None:
         self.offset, self.line_no = state["offset"], state["line_no"]
-        self._clock = Clock(**{**state["clock"], "zone": self.source.zone})
+        known = {**state["clock"], "zone": self.source.zone, "as_printed": self.source.as_printed}
+        self._clock = Clock(**known)
         self._book.current = load_run(state["run"]) if state["run"] else None
         if self._book.current is not None and self._book.current.ended == "lost":
             self._book.current.goes_on()  # the file was taken as complete, and then it grew
@@ -162,7 +167,9 @@ class Pipeline:
             for key, rank in state["ranks"].items()
         }
         self._engine_no = state["engine_no"]
-        self._held = [tuple(row) for row in state["held"]]
+        # States of older releases know no wrappers and no minute.
+        self._held = [(*row, None, False)[:5] for row in state["held"]]
+        self._minute, self._encoding = state.get("minute"), state.get("encoding")
         self._stamp = Head(**state["stamp"]) if state["stamp"] else None
 
     def feed(self, data: bytes) -> Batch:
@@ -171,7 +178,13 @@ class Pipeline:
         Args:
             data: whole lines, the last one ended by a newline unless the file ends there.
         """
+        self.begin(data, self.offset)
         return self.absorb(self.scan(data, self.offset))
+
+    def begin(self, data: bytes, offset: int) -> None:
+        """Learns the encoding from the first block, before any is scanned."""
+        if not offset:
+            self._encoding = lines.wide_encoding(data[:HEAD_BYTES])
 
     def scan(self, data: bytes, offset: int) -> Scanned:
         """The part of `feed` that depends on no block before: may run ahead in another thread.
@@ -180,35 +193,7 @@ class Pipeline:
             data: as for `feed`.
             offset: bytes of the file before `data`.
         """
-        text = lines.split(data, offset)
-        read, taken = self._reader.take(data, text)
-        gates = pl.DataFrame({"sample": taken, "access": False})
-        rest = text.filter(~gates["sample"]) if taken.any() else text
-        line = pl.col("line").str
-        found = rest.select(
-            sample=line.contains_any(_GATES), access=line.contains(_ACCESS, literal=True)
-        )
-        damaged: list[Damaged] = []
-        if found["sample"].any():
-            alone = self._reader.read(rest.filter(found["sample"]))
-            read, damaged = read + alone.frames, alone.damaged
-            if alone.others:
-                found = found.with_columns(found["sample"] & ~rest["no"].is_in(alone.others))
-        if taken.any():
-            at = np.flatnonzero(~taken)
-            found = gates.with_columns(
-                gates[name].scatter(at, found[name]) for name in found.columns
-            )
-        asked, text = rows_of.find_requests(text.hstack(found))
-        open_line = bool(data) and not data.endswith(b"\n")
-        return Scanned(
-            text,
-            measure.together(read),
-            damaged,
-            asked,
-            offset + len(data),
-            text.height - open_line,
-        )
+        return scan(self._reader, data, offset, self._encoding)
 
     def absorb(self, scanned: Scanned) -> Batch:
         """Records of a scanned block; blocks in the order of the file."""
@@ -219,13 +204,14 @@ class Pipeline:
         self.offset = scanned.end
         self.line_no += scanned.lines
         asked = [replace(request, no=request.no + first) for request in scanned.requests]
-        return self._read(text, printed, scanned.damaged, asked, final=False)
+        seen = access.numbered(scanned.access, first)
+        scanned = replace(scanned, text=text, printed=printed, requests=asked, access=seen)
+        return self._read(scanned, final=False)
 
     def finish(self) -> Batch:
         """What only the end of the file makes known; nothing may be fed after it."""
         run = self._book.current
-        nothing = self.scan(b"", self.offset)
-        batch = self._read(nothing.text, nothing.printed, [], [], final=True)
+        batch = self._read(self.scan(b"", self.offset), final=True)
         if run is None:
             return batch
         if run.ended is None:
@@ -239,19 +225,18 @@ class Pipeline:
             run_facts=pl.concat([batch.run_facts, facts]),
         )
 
-    def _read(
-        self,
-        text: pl.DataFrame,
-        printed: pl.DataFrame,
-        damaged: list[Damaged],
-        asked: list[Request],
-        final: bool,
-    ) -> Batch:
+    def _read(self, scanned: Scanned, final: bool) -> Batch:
+        printed, asked = scanned.printed, scanned.requests
+        text = self._with_held(scanned.text)
+        minutes = access_rows.stamps(scanned.access, self._minute)
+        self._minute = scanned.access.last_stamp or self._minute
         marks = self._marks(text, final)
-        sample_ts, dated_ts = self._times(printed, [*marks, *asked])
-        mark_ts, asked_ts = dated_ts[: len(marks)], dated_ts[len(marks) :]
-        serving = Serving.of(text, printed, asked)
+        sample_ts, times = self._times(text, printed, [*marks, *asked, *minutes.values()])
+        mark_ts, asked_ts = times[: len(marks)], times[len(marks) : len(marks) + len(asked)]
+        minute_ts = dict(zip(minutes, times[len(marks) + len(asked) :], strict=True))
+        serving = Serving.of(scanned.text, printed, asked)
         starts, events = self._walk(marks, mark_ts, serving, printed)
+        counts, refused = access_rows.rows(self._place, scanned.access, minute_ts, starts)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
         for run in self._book.closed:
@@ -262,57 +247,78 @@ class Pipeline:
         return Batch(
             samples,
             self._late_frame(late),
-            records.frame(events, records.EVENTS),
+            records.frame(events + refused, records.EVENTS),
             records.frame([row for row in rows if row], records.RUN_FACTS),
             rows_of.requests(self._place, asked, asked_ts, starts),
-            records.empty(records.ACCESS_COUNTS),
-            rows_of.damaged(self._place, damaged),
+            counts,
+            rows_of.damaged(self._place, scanned.damaged),
+        )
+
+    def _with_held(self, text: pl.DataFrame) -> pl.DataFrame:
+        """The block's lines after those of a traceback that the block before cut off."""
+        if not self._held:
+            return text
+        before = pl.DataFrame(self._held, schema=_HELD, orient="row").with_columns(
+            pl.col("wrap").str.to_datetime(time_unit="us"), sample=False, access=False
+        )
+        if "wrap" in text.columns:
+            return pl.concat([before.select(text.columns), text])
+        if before["wrap"].null_count() == before.height:
+            return pl.concat([before.select(text.columns), text])
+        return pl.concat([before, text], how="diagonal").with_columns(
+            pl.col("zoned").fill_null(False)
         )
 
     def _marks(self, text: pl.DataFrame, final: bool) -> list[Mark]:
-        """Marks of the block, a traceback cut off by the block before first."""
-        if self._held:
-            names = ["line", "off", "no"]
-            before = pl.DataFrame(self._held, schema=text.select(names).schema, orient="row")
-            text = pl.concat([before.with_columns(sample=False, access=False), text])
+        """Marks of lines; those of a traceback whose end is not there yet are held."""
+        self._held = []
         if not text.height:
             return []
         others = ~(text["sample"] | text["access"])
         marks, cut = self._marker.read(text, others, self._stamp, final)
-        held = text.filter(pl.col("no") >= cut) if cut is not None else text.clear()
+        held = text.slice(cut) if cut is not None else text.clear()
         if held["line"].str.len_bytes().sum() > _HELD_BYTES:  # no traceback: read as it is
             marks, _ = self._marker.read(text, others, self._stamp, final=True)
             held = held.clear()
-        self._held = [
-            (redact_text(line), off, no)
-            for line, off, no in held.select("line", "off", "no").rows()
-        ]
-        self._stamp = last_stamp(text, int(text["no"][-1]) + 1) or self._stamp
+        if "wrap" not in held.columns:
+            held = held.with_columns(wrap=pl.lit(None, records.TIME), zoned=False)
+        held = held.select(pl.col("line", "off", "no"), pl.col("wrap").cast(pl.String), "zoned")
+        self._held = [(redact_text(row[0]), *row[1:]) for row in held.rows()]
+        self._stamp = last_stamp(text, text.height) or self._stamp
         return marks
 
     def _times(
-        self, printed: pl.DataFrame, marks: Sequence[Mark | Request]
+        self, text: pl.DataFrame, printed: pl.DataFrame, dated: Sequence[Mark | Request | Stamp]
     ) -> tuple[pl.DataFrame, list[datetime | None]]:
-        """Times of samples and of marks and requests, resolved together in file order."""
+        """Times of samples and of all else that has a stamp, resolved together in file order."""
         said = pl.DataFrame(
             {
-                "off": [m.off for m in marks],
-                "date": [m.date for m in marks],
-                "time": [m.time for m in marks],
+                "off": [m.off for m in dated],
+                "date": [m.date for m in dated],
+                "time": [m.time for m in dated],
             },
             schema={"off": pl.Int64, "date": pl.String, "time": pl.String},
         ).with_columns(stamp=pl.lit(None, records.TIME))
-        if not marks:
-            return self._clock.resolve(printed.select("stamp", "date", "time")), []
+        names = ["stamp", "date", "time"]
+        wrapped = "wrap" in text.columns
+        if not dated and not wrapped:
+            return self._clock.resolve(printed.select(names)), []
         both = pl.concat(
             [
-                printed.select("off", "date", "time", "stamp", mark=pl.lit(None, pl.Int64)),
-                said.with_columns(mark=pl.int_range(len(marks), dtype=pl.Int64)),
+                printed.select("off", *names, item=pl.lit(None, pl.Int64)),
+                said.with_columns(item=pl.int_range(len(dated), dtype=pl.Int64)).select(
+                    "off", *names, "item"
+                ),
             ]
         ).sort("off", maintain_order=True)
-        resolved = both.hstack(self._clock.resolve(both.select("stamp", "date", "time")))
-        of_marks = resolved.filter(pl.col("mark").is_not_null()).sort("mark")["ts"].to_list()
-        return resolved.filter(pl.col("mark").is_null()).select("ts", "ts_inferred"), of_marks
+        if wrapped:
+            both = both.join_asof(text.select("off", "wrap", "zoned"), on="off").with_columns(
+                pl.col("zoned").fill_null(False)
+            )
+            names += ["wrap", "zoned"]
+        resolved = both.hstack(self._clock.resolve(both.select(names)))
+        of_items = resolved.filter(pl.col("item").is_not_null()).sort("item")["ts"].to_list()
+        return resolved.filter(pl.col("item").is_null()).select("ts", "ts_inferred"), of_items
 
     def _walk(
         self,

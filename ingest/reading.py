@@ -16,7 +16,8 @@ import polars as pl
 
 from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
-from ingest.pipeline import Batch, Pipeline, Scanned, SourceInfo
+from ingest.pipeline import Batch, Pipeline, SourceInfo
+from ingest.scan import Scanned
 from ingest.sources.file import HEAD_BYTES, LocalFile
 from ingest.state import pack
 from parsers import records
@@ -110,12 +111,16 @@ class Reading:
         if self._ahead is None:
             at = self._blocks.offset
             block = self._blocks.next(final=final)
-            return None if block is None else (block, self._pipeline.scan(block.data, at))
+            if block is None:
+                return None
+            self._pipeline.begin(block.data, at)
+            return block, self._pipeline.scan(block.data, at)
         while len(self._coming) <= SCANS_AHEAD:
             at = self._blocks.offset
             block = self._blocks.next(final=final)
             if block is None:
                 break
+            self._pipeline.begin(block.data, at)
             self._coming.append((block, self._ahead.submit(self._pipeline.scan, block.data, at)))
         if not self._coming:
             return None

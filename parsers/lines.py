@@ -28,16 +28,33 @@ _PEEL = re.compile(
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
 
 
-def split(data: bytes, offset: int) -> pl.DataFrame:
+def wide_encoding(head: bytes) -> str | None:
+    """The name of a file's encoding where it is UTF-16: by its byte order mark, or by Latin text
+    whose every other byte is zero (Windows PowerShell writes it where output is redirected)."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") and 0 in head:
+        return "utf-16-le" if head[0] == 0xFF else "utf-16-be"
+    pairs = len(head) // 2
+    if pairs <= 8:
+        return None
+    first, second = head[: 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)
+    if min(first, second) >= pairs / 10 or max(first, second) <= pairs * 9 / 10:
+        return None
+    return "utf-16-le" if second > first else "utf-16-be"
+
+
+def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame:
     """Lines of a block as a frame.
 
     Args:
         data: whole lines; the last one may lack its newline.
         offset: bytes of the file before `data`.
+        encoding: of a UTF-16 file, else None.
 
     Returns:
         columns line (text without its newline), off (byte of its start), no (lines before it).
     """
+    if encoding:
+        return _split_wide(data, offset, encoding)
     try:
         text = pl.read_lines(data)
     except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
@@ -51,6 +68,52 @@ def split(data: bytes, offset: int) -> pl.DataFrame:
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
         starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
     return text.with_columns(off=starts, no=pl.int_range(text.height, dtype=pl.Int64))
+
+
+def is_open(data: bytes, encoding: str | None) -> bool:
+    """Whether the last line of a block has no newline yet."""
+    return bool(data) and not data.endswith(b"\n\0" if encoding == "utf-16-le" else b"\n")
+
+
+def _split_wide(data: bytes, offset: int, encoding: str) -> pl.DataFrame:
+    """Lines of UTF-16. A block is cut after the byte 10, which is half of a newline: the other
+    half, if it follows, begins the next line. Units begin at even offsets of the file."""
+    pieces = data.split(b"\n")
+    if pieces[-1] in (b"", b"\0"):
+        pieces.pop()
+    texts, starts = [], []
+    for piece in pieces:
+        units = piece[offset % 2 :]
+        decoded = units[: len(units) // 2 * 2].decode(encoding, "replace")
+        texts.append(decoded.lstrip("\ufeff"))
+        starts.append(offset + offset % 2 + 2 * (len(decoded) - len(texts[-1])))
+        offset += len(piece) + 1
+    return pl.DataFrame(
+        {"line": texts, "off": starts, "no": range(len(texts))},
+        schema={"line": pl.String, "off": pl.Int64, "no": pl.Int64},
+    )
+
+
+def apart(text: pl.DataFrame, mark: str, width: int = 1) -> pl.DataFrame:
+    """Lines that hold several, parted by a mark: each at its own place, with the same number.
+
+    Args:
+        width: bytes of the file for one byte of text.
+    """
+    several = text["line"].str.strip_chars_end("\r").str.contains(mark, literal=True)
+    if not several.any():
+        return text
+    size = (pl.element().str.len_bytes().cast(pl.Int64) + 1) * width
+    pieces = pl.col("line").str.split(mark)
+    parted = (
+        text.filter(several)
+        .with_columns(line=pieces)
+        .with_columns(at=pl.col("line").list.eval(size.cum_sum().shift(1, fill_value=0)))
+        .explode("line", "at")
+        .with_columns(off=pl.col("off") + pl.col("at"))
+        .drop("at")
+    )
+    return pl.concat([text.filter(~several), parted]).sort("off", maintain_order=True)
 
 
 def peel(text: str) -> str:

@@ -119,26 +119,30 @@ class Marker:
         """Marks of a block of lines (columns line, off, no); `others` says which of them are
         neither samples nor access lines.
 
-        A line without a stamp takes that of the nearest stamped line before it, or `last`.
+        A line without a stamp, its wrapper's included, takes that of the nearest stamped line
+        before it, or `last`.
 
         Returns:
-            the marks in file order; and the line number of a traceback that the block's end cut
-            off, so that the next block can start with it, else None.
+            the marks in file order; and where in `lines` a traceback begins that the block's end
+            cut off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
-        found = lines.filter(others)
+        found = lines.with_row_index("at").filter(others)
         found = found.filter(pl.col("line").str.contains_any(self.literals))
-        for line, off, no in found.select("line", "off", "no").iter_rows():
+        stamped = pl.col("wrap").is_not_null() if "wrap" in lines.columns else pl.lit(False)
+        for line, off, no, at, has_stamp in found.select(
+            "line", "off", "no", "at", stamped
+        ).iter_rows():
             mark = self._mark(line, off, no)
             if mark is None:
                 continue
             if mark.kind in ("traceback", "fault") and TRACEBACK in line:
-                exception = exception_after(lines["line"], no - int(lines["no"][0]))
+                exception = exception_after(lines["line"], at)
                 if exception is None and not final:
-                    return marks, no
+                    return marks, at
                 mark = replace(mark, detail=exception or None)
-            if mark.time is None:
-                before = last_stamp(lines, no) or last
+            if mark.time is None and not has_stamp:
+                before = last_stamp(lines, at) or last
                 if before is not None:
                     mark = replace(mark, date=before.date, time=before.time)
             marks.append(mark)
@@ -233,10 +237,10 @@ def read_head(line: str) -> Head:
     )
 
 
-def last_stamp(lines: pl.DataFrame, before_no: int) -> Head | None:
-    """The stamp of the nearest stamped line above line number `before_no`; without its message,
-    which may hold secrets: it is kept with the checkpoint."""
-    above = lines["line"].slice(0, before_no - int(lines["no"][0]))
+def last_stamp(lines: pl.DataFrame, at: int) -> Head | None:
+    """The stamp of the nearest stamped line above row `at`; without its message, which may hold
+    secrets: it is kept with the checkpoint."""
+    above = lines["line"].slice(0, at)
     for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
         for line in reversed(part.filter(part.str.contains(_CLOCK)).to_list()):
             head = read_head(line[:600])

@@ -132,7 +132,7 @@ class Found:
     Attributes:
         frames: PRINTED plus engine, kind and the contract columns each shape has, in no order.
         damaged: lines that could not be read.
-        others: line numbers of candidates that are no samples at all.
+        others: offsets of candidates that are no samples at all.
     """
 
     frames: list[pl.DataFrame] = field(default_factory=list)
@@ -279,7 +279,7 @@ class Reader:
                 key = (self.kinds.index(record.kind), labels)
                 groups.setdefault(key, []).append(row)
             if not seen:
-                told.others.append(no)
+                told.others.append(off)
         for (kind, labels), rows in groups.items():
             schema = {_AS + name: dtype for name, dtype in PRINTED.items() if name != "stamp"}
             schema |= dict.fromkeys(labels, TEXT)

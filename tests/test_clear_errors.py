@@ -118,15 +118,6 @@ def test_path_that_is_none(store: Path) -> None:
         assert fails(command, "", "--store", store).startswith("servescope: '' is no path")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_log_in_utf_16(encoding: str, log: Path) -> None:
-    log.write_bytes(log.read_bytes().decode().encode(encoding))
-    file = LocalFile(log)
-    with pytest.raises(SourceError, match="is UTF-16; convert it with iconv -f utf-16 -t utf-8"):
-        file.refuse_binary()
-    file.close()
-
-
 @pytest.fixture
 def locked(tmp_path: Path) -> Iterator[Path]:
     """A folder that this process may not look into."""

@@ -83,10 +83,8 @@ class LocalFile:
         return (there.st_dev, there.st_ino) == self.identity()
 
     def refuse_binary(self) -> None:
-        """SourceError if the head of the file is no text. NULs alone are holes, not binary."""
+        """SourceError if the head of the file is no text. NULs alone are holes or UTF-16."""
         head = self.read(0, 8 * HEAD_BYTES)
-        if _is_utf16(head):
-            raise SourceError(f"{self.path}: is UTF-16; convert it with iconv -f utf-16 -t utf-8")
         controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
         if controls > len(head.replace(b"\0", b"")) / 20:
             packed = " (compressed: unpack it first)" if head[:2] in (b"\x1f\x8b", b"PK") else ""
@@ -180,12 +178,3 @@ def _is_log(entry: Path, folder: Path, *, rotated: bool = True) -> bool:
         and Path(name).suffix in ("", ".log", ".txt", ".out", ".err")
         and entry.is_file()
     )
-
-
-def _is_utf16(head: bytes) -> bool:
-    """By its mark, or by Latin text whose every other byte is zero."""
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return True
-    pairs = len(head) // 2
-    zeros = sorted((head[: 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)))
-    return pairs > 8 and zeros[0] < pairs / 10 and zeros[1] > pairs * 9 / 10

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from data.errors import SourceError
-from ingest.blocks import LINE_MAX_BYTES, Block, whole_lines
+from ingest.blocks import LINE_MAX_BYTES, Block, whole_lines, whole_messages
 
 _READ_BYTES = 1 << 20
 
@@ -18,6 +18,7 @@ def blocks(fd: int) -> Iterator[Block]:
     while data := _read(fd):
         rest += data
         end = rest.rfind(b"\n") + 1
+        end = whole_messages(rest[:end]) if end else 0
         if not end:
             if skipped or len(rest) > LINE_MAX_BYTES:
                 skipped, rest = skipped + len(rest), b""

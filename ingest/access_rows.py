@@ -1,0 +1,98 @@
+"""Access lines of a block as counts by minute; requests that were refused or failed as events."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from ingest.runs import Run
+from parsers import access, records
+from parsers.access import HEALTH_PATHS, Access
+from parsers.server_args import redact_text
+
+_KEYS = ("minute", "wrap_minute")
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The stamp of the first access line of a minute; places as in `Mark`."""
+
+    off: int
+    date: str | None
+    time: str | None
+
+
+def stamps(found: Access, before: str | None) -> dict[tuple[Any, Any], Stamp]:
+    """What has to be resolved to times, by the minutes of `found.counts`.
+
+    Args:
+        before: the last stamp of the blocks before, for lines that have none in this block.
+    """
+    firsts = found.counts.unique(_KEYS, keep="first", maintain_order=True)
+    said: dict[tuple[Any, Any], Stamp] = {}
+    for minute, wrap_minute, off, stamp, wrap in firsts.select(
+        *_KEYS, "off", "stamp", "wrap"
+    ).iter_rows():
+        text = stamp or (before if wrap is None else None) or ""
+        date, _, time = text.replace("T", " ").rpartition(" ")
+        said[minute, wrap_minute] = Stamp(off, date or None, time or None)
+    return said
+
+
+def rows(
+    place: Mapping[str, str],
+    found: Access,
+    times: Mapping[tuple[Any, Any], datetime | None],
+    starts: Sequence[tuple[int, Run]],
+) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
+    """ACCESS_COUNTS of a block and its events, in the runs that begin at `starts`."""
+    counts: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    if not found.rows.height:
+        return records.empty(records.ACCESS_COUNTS), events
+    edges = [off for off, _ in starts[1:]]
+    offs = found.rows["off"]
+    cuts = [0, *(int(offs.search_sorted(edge)) for edge in edges), offs.len()]
+    for (_, run), start, end in zip(starts, cuts[:-1], cuts[1:], strict=True):
+        if end == start:
+            continue
+        whole = end - start == offs.len()
+        own = found.counts if whole else access.counted(found.rows.slice(start, end - start))
+        for row in own.iter_rows(named=True):
+            ts = times[row["minute"], row["wrap_minute"]]
+            run.saw(row["off"], ts)
+            minute = ts.replace(second=0, microsecond=0) if ts else None
+            path = redact_text(row["path"])
+            kept = {name: row[name] for name in ("method", "status", "n")}
+            counts.append({"run_id": run.run_id, "minute": minute, "path": path, **kept})
+            if row["status"] >= 400 and path not in HEALTH_PATHS:
+                events.append(_event(place, run, {**row, "path": path}, ts))
+    return records.frame(counts, records.ACCESS_COUNTS), events
+
+
+def _event(
+    place: Mapping[str, str], run: Run, row: Mapping[str, Any], ts: datetime | None
+) -> dict[str, Any]:
+    """A request that was refused (4xx) or failed (5xx), with how often in this minute."""
+    by_client = row["status"] < 500
+    kind = "client_error" if by_client else "server_error"
+    asked = f"{row['method']} {row['path']}"
+    name = hashlib.blake2b(f"{asked} {row['status']}".encode(), digest_size=4).hexdigest()
+    return {
+        "run_id": run.run_id,
+        **place,
+        "byte_offset": row["off"],
+        "line_no": row["no"],
+        "ts": ts,
+        "kind": kind,
+        "severity": "info" if by_client else "warning",
+        "title": f"{row['status']} on {asked}",
+        "evidence": f'"{asked} HTTP/1.1" {row["status"]}',
+        "incident_id": f"{run.run_id}-{kind}-{name}",
+        "count": row["n"],
+    }

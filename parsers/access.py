@@ -1,0 +1,177 @@
+"""Access lines of the HTTP server (uvicorn), counted a block at once: by minute, request, status.
+
+SGLang prints a stamp before them, vLLM none: then the minute is that of the last stamp before.
+They are printed when a response starts, so a count is of responses begun, not of requests ended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from parsers.records import Schema
+
+MARK = " HTTP/1."
+# Paths that probes and scrapers ask for, all day long: no work of the server's users.
+HEALTH_PATHS = (
+    "/health",
+    "/health_generate",
+    "/ping",
+    "/load",
+    "/metrics",
+    "/metrics/",
+    "/get_load",
+    "/get_server_info",
+    "/server_info",
+    "/get_model_info",
+    "/model_info",
+    "/version",
+)
+_TAIL = r"^([A-Z]{3,10}) (\S+) HTTP/1\.[01]\" ([1-5][0-9]{2})(?:[^0-9]|$)"
+_ANYWHERE = r"\"[A-Z]{3,10} \S+ HTTP/1\.[01]\" [1-5][0-9]{2}(?:[^0-9]|$)"
+# How uvicorn begins a line where nothing gives it a stamp.
+_STAMPLESS = r"^(?:\([A-Za-z]\w* pid=[0-9]+\) )?[A-Z]+: {1,8}\S+ - \""
+_STAMP = (
+    r"^.{0,120}?\b((?:(?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}[ T])?[0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:[.,][0-9]+)?(?: [A-Z_]+[0-9]+)*\]? "
+)
+# Names of single things in a path: whole numbers, hexadecimal and long random words.
+_RANDOM = r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[A-Za-z0-9]{20,}"
+_ID = rf"/(?:[0-9]+|(?:[A-Za-z]+[-_])?(?:{_RANDOM}))(/|$)"
+_PATH_CHARS = 120
+
+# One row an access line: where it stands, when it was printed, and what it says.
+ROWS: Schema = {
+    "off": pl.Int64(),
+    "no": pl.Int64(),
+    "stamp": pl.String(),  # "[YYYY-]MM-DD HH:MM:SS" of the line or the last one before it in the
+    # block that has one; null where there is none, or a wrapper's stamp
+    "wrap": pl.Datetime("us"),  # the wrapper's stamp, where the line has none itself
+    "tail": pl.String(),  # from the method on
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Access lines of a block: ROWS of them; the same summed up, as `counted` does; and the
+    block's last stamp, for those at the start of the next block."""
+
+    rows: pl.DataFrame
+    counts: pl.DataFrame
+    last_stamp: str | None
+
+
+def read(text: pl.DataFrame) -> tuple[pl.DataFrame, Access]:
+    """Access lines of a block.
+
+    Args:
+        text: columns line, off, access (whether the line contains MARK); in a wrapped block wrap.
+
+    Returns:
+        the block, `access` now true only where the line is one; and what they say.
+    """
+    maybe = text.filter("access")
+    if not maybe.height:
+        empty = pl.DataFrame(schema=ROWS)
+        return text, Access(empty, counted(empty), _last_stamp(text))
+    maybe = _stamped(text, maybe)
+    parts = maybe["line"].str.splitn('"', 2).struct
+    rows = maybe.select("off", "no", "stamp", "wrap", tail=parts.field("field_1"))
+    forms = _forms(rows)
+    whole = pl.col("tail").str.contains(_TAIL) & (pl.col("tail").str.count_matches(MARK) == 1)
+    if not forms.select(whole.all()).item():
+        fits = rows.filter(pl.col("tail").is_in(forms.filter(whole)["tail"].implode()))
+        odd = maybe.filter(~pl.col("off").is_in(fits["off"].implode()))
+        rows = pl.concat([fits, _anywhere(odd)]).sort("off")
+        forms = _forms(rows)
+        text = text.with_columns(
+            access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
+        )
+    return text, Access(rows, _summed(forms), _last_stamp(text))
+
+
+def numbered(found: Access, first: int) -> Access:
+    """The same with line numbers that begin at `first`."""
+    no = pl.col("no") + first
+    return Access(found.rows.with_columns(no), found.counts.with_columns(no), found.last_stamp)
+
+
+def _forms(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that say the same in the same minute as one, with the place and stamps of the first."""
+    keys = [pl.col("stamp").str.head(-3).alias("minute"), pl.col("tail")]
+    if rows["wrap"].null_count() < rows.height:
+        keys.append(pl.col("wrap").dt.truncate("1m").alias("wrap_minute"))
+    forms = rows.group_by(keys).agg(
+        pl.len().cast(pl.Int64).alias("n"), pl.col("off", "no", "stamp", "wrap").first()
+    )
+    if "wrap_minute" not in forms.columns:
+        forms = forms.with_columns(wrap_minute=pl.lit(None, pl.Datetime("us")))
+    return forms.sort("off")
+
+
+def _last_stamp(text: pl.DataFrame) -> str | None:
+    """A block's last stamp."""
+    for part in (text["line"].tail(50), text["line"]):
+        stamps = part.str.extract(_STAMP).drop_nulls()
+        if stamps.len():
+            return str(stamps[-1])
+    return None
+
+
+def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
+    """Access lines with the stamps that they, their wrapper or the lines before them print."""
+    line = pl.col("line")
+    bracket = maybe["line"].str.starts_with("[2")
+    if bracket.all():
+        own = line.str.slice(1, 19)
+    elif maybe["line"].str.contains(_STAMPLESS).all():
+        own = pl.lit(None, pl.String)
+    else:
+        own = pl.when(bracket).then(line.str.slice(1, 19)).otherwise(line.str.extract(_STAMP))
+    maybe = maybe.with_columns(stamp=own)
+    outer = pl.col("wrap") if "wrap" in text.columns else pl.lit(None, pl.Datetime("us"))
+    maybe = maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
+    stampless = pl.col("stamp").is_null() & pl.col("wrap").is_null()
+    if not maybe.select(stampless.any()).item():
+        return maybe
+    before = text.filter(~pl.col("access")).select("off", before=line.str.extract(_STAMP))
+    stamps = pl.concat([before, maybe.select("off", before="stamp")]).drop_nulls().sort("off")
+    filled = maybe.join_asof(stamps, on="off")
+    return filled.with_columns(stamp=pl.when(stampless).then("before").otherwise("stamp"))
+
+
+def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:
+    """Every access record of lines that hold several, or other quoted texts before one."""
+    found = odd.with_columns(tail=pl.col("line").str.extract_all(_ANYWHERE)).explode("tail")
+    found = found.filter(pl.col("tail").is_not_null())
+    return found.select("off", "no", "stamp", "wrap", pl.col("tail").str.strip_prefix('"'))
+
+
+def counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """How often each request came in each minute.
+
+    Args:
+        rows: ROWS.
+
+    Returns:
+        columns minute, wrap_minute, method, path (without query, ids blanked), status, n; and
+        off, no, stamp and wrap of the first; in the order of the file.
+    """
+    return _summed(_forms(rows))
+
+
+def _summed(forms: pl.DataFrame) -> pl.DataFrame:
+    tail = pl.col("tail").str
+    path = tail.extract(_TAIL, 2).str.replace(r"[?#;].*$", "")
+    path = path.str.replace_all(_ID, "/{id}${1}").str.replace_all(_ID, "/{id}${1}")
+    return (
+        forms.with_columns(
+            method=tail.extract(_TAIL, 1),
+            path=path.str.slice(0, _PATH_CHARS),
+            status=tail.extract(_TAIL, 3).cast(pl.Int32),
+        )
+        .group_by("minute", "wrap_minute", "method", "path", "status")
+        .agg(pl.col("n").sum(), pl.col("off", "no", "stamp", "wrap").first())
+        .sort("off", "method", "path", "status")
+    )
