@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import http.client
 import io
 import json
 import os
@@ -20,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import duckdb
 import polars as pl
@@ -192,8 +190,12 @@ class RemoteCommands:
         return json.loads(self._call(command, arguments))
 
     def _call(self, command: str, arguments: dict[str, Any]) -> bytes:
+        # Late: they load TLS, which takes a while, and mostly nobody serves the store.
+        from http.client import HTTPConnection, HTTPException
+        from urllib.parse import urlsplit
+
         address = urlsplit(self._control.url)
-        connection = http.client.HTTPConnection(
+        connection = HTTPConnection(
             address.hostname or "", address.port, timeout=_TIMEOUT_S
         )
         try:
@@ -205,7 +207,7 @@ class RemoteCommands:
             )
             response = connection.getresponse()
             body = response.read()
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise ControlError(
                 f"process {self._control.pid} holds the store but does not answer at "
                 f"{self._control.url} ({error}); stop it and try again"

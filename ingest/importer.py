@@ -19,7 +19,7 @@ from ingest.reading import SCANS_AHEAD, Append, Reading
 from ingest.sources.file import LocalFile, expand
 from ingest.writer import Writer
 
-GATHER_BYTES = 32 << 20
+GATHER_BYTES = 64 << 20
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
 Progress = Callable[[int, int], object]  # bytes done, bytes in all
 

@@ -29,11 +29,12 @@ ROWS = 4096  # lines that walk together: their bytes stay in the cache
 FEWEST = 500  # for fewer lines the pattern is as fast
 _NUMBER = re.compile(r"([0-9]{1,7})(?:\.([0-9]{1,3}))?")
 FLAGS = ("True", "False")
-_ONES = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)
 _ZEROS = np.uint64(0x3030303030303030)  # the text "00000000"
 _NINES = np.uint64(0x7676767676767676)  # lifts what is above 9 into the high bit
+_NO_DIGIT = np.uint64(0x7F7F7F7F7F7F7F7F)  # lifts whatever is not the same
 _PAIRS = np.uint64(0x000000FF000000FF)
+_BYTES = np.uint64(0x78)  # a count of bits, those of a byte begun left out
 _8, _10 = np.uint64(8), np.uint64(10)
 
 
@@ -107,16 +108,14 @@ class Form:
             fits &= _is(words[start + at], text, lift)
         cursor = start + len(self.head)
         values: list[npt.NDArray[Any]] = []
-        nexts = [v.before for v in self.values[1:]] + [self.end]
-        for value, after in zip(self.values, nexts, strict=True):
+        for value in self.values:
             if value.before:
                 fits &= _stands(words, cursor, value.before)
                 cursor = cursor + len(value.before)
             if value.decimals is None:
                 found, width, good = _flag(words, cursor)
             else:
-                stop = ord(".") if value.decimals else after[0]
-                found, width, good = _number(words[cursor], stop, value.decimals)
+                found, width, good = _number(words[cursor], value.decimals)
             values.append(found)
             fits &= good
             cursor = cursor + width
@@ -164,6 +163,9 @@ def _word(text: bytes) -> np.uint64:
 
 
 def _is(word: Words, text: np.uint64, lift: np.uint64) -> Bools:
+    if lift == _NO_DIGIT:
+        same: Bools = word == text
+        return same
     differs = word ^ text
     equal: Bools = ((differs + lift) | differs) & _HIGH == 0
     return equal
@@ -181,37 +183,41 @@ def _stands(words: Words, at: Ints, text: bytes) -> Bools:
     return fits
 
 
-def _number(word: Words, stop: int, decimals: int) -> tuple[npt.NDArray[Any], Ints, Bools]:
-    """The number that a word begins with: its whole part goes up to the byte `stop`.
+def _number(word: Words, decimals: int) -> tuple[npt.NDArray[Any], Ints, Bools]:
+    """The number that a word begins with.
 
     Returns:
-        the numbers; their bytes; and whether they are numbers, of at most eight bytes.
+        the numbers; their bytes; and whether they are numbers with so many decimals and of at
+        most eight bytes. What stands behind a number is for its caller to see.
     """
-    x = word ^ (np.uint64(stop) * _ONES)
-    zero = (x - _ONES) & ~x & _HIGH  # the lowest set bit marks the first byte that is `stop`
-    width = np.bitwise_count(~zero & (zero - np.uint64(1))) >> 3
-    bits = width.astype(np.uint64) << np.uint64(3)
-    good: Bools = (width > 0) & (width < 8 - decimals)
-    if decimals:  # the point out: what stands behind it moves up
-        whole: Words = (np.uint64(1) << bits) - np.uint64(1)
-        word = np.bitwise_or(word & whole, (word >> _8) & ~whole)
-        bits += np.uint64(8 * decimals)
-    value, digits = _digits(word, np.uint64(64) - bits)
-    size = width.astype(np.int64)
-    if not decimals:
-        return value, size, good & digits
-    # The quotient of two whole numbers is the float nearest to the decimal.
-    return value / 10**decimals, size + (1 + decimals), good & digits
-
-
-def _digits(word: Words, shift: Words) -> tuple[Ints, Bools]:
-    """The number in the first bytes of a word, all but `shift` bits of it."""
-    digit = (word << shift) ^ (_ZEROS << shift)
-    good: Bools = ((digit + _NINES) | digit) & _HIGH == 0
+    digit = word ^ _ZEROS
+    others = ((digit + _NINES) | digit) & _HIGH  # marks every byte that is no digit
+    bits = _before(others)
+    good: Bools = bits > 0
+    if decimals:
+        point = (digit >> bits) & np.uint64(0xFF)
+        good &= point == np.uint64(ord(".") ^ ord("0"))
+        all_bits = bits + np.uint64(8 * (1 + decimals))
+        good &= _before(others & (others - np.uint64(1))) == all_bits
+        whole = (np.uint64(1) << bits) - np.uint64(1)
+        digit = np.bitwise_or(digit & whole, (digit >> _8) & ~whole)  # the point out
+        bits = all_bits - _8
+    else:
+        all_bits = bits
+        good &= bits < np.uint64(64)
+    digit = np.left_shift(digit, np.uint64(64) - bits)
     pairs = digit * _10 + (digit >> _8)
     value = (pairs & _PAIRS) * np.uint64(100 + (1_000_000 << 32))
     value += ((pairs >> np.uint64(16)) & _PAIRS) * np.uint64(1 + (10_000 << 32))
-    return (value >> np.uint64(32)).view(np.int64), good
+    number = (value >> np.uint64(32)).view(np.int64)
+    size = (all_bits >> np.uint64(3)).view(np.int64)
+    # The quotient of two whole numbers is the float nearest to the decimal.
+    return number / 10**decimals if decimals else number, size, good
+
+
+def _before(marks: Words) -> Words:
+    """The bits of the bytes before the first marked one; 64 where none is."""
+    return np.bitwise_count(~marks & (marks - np.uint64(1))).astype(np.uint64) & _BYTES
 
 
 def _flag(words: Words, at: Ints) -> tuple[Bools, Ints, Bools]:
