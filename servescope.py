@@ -73,6 +73,15 @@ class FileFormat(StrEnum):
     MD = "md"
 
 
+class BenchFormat(StrEnum):
+    """How benchmark points are shown."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON = "json"
+    MD = "md"
+
+
 class ParseFormat(StrEnum):
     """What `parse` writes; csv and parquet hold the samples."""
 
@@ -153,20 +162,23 @@ def demo(
 
 @app.command("import")
 def import_command(
-    paths: Annotated[list[str], typer.Argument(help="Log files, folders or globs.")],
+    paths: Annotated[list[str], typer.Argument(help="Logs and benchmark files, folders or globs.")],
     label: LabelOption = None,
     zone: ZoneOption = None,
+    bench: Annotated[
+        list[str] | None, typer.Option("--bench", help="Benchmark results of these very logs.")
+    ] = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
-    """Read past logs into the store; a file that is stored already is not read again."""
+    """Read past logs and benchmark results into the store, each file once."""
+    from data.bench_text import import_lines
+
     with _commands(store, bulk=True) as commands, _progress() as progress:
-        report = commands.import_logs(paths, label, zone, progress)
+        report = commands.import_logs(paths, label, zone, progress, bench or [])
     for note in report["notes"]:
         print(note, file=sys.stderr)
-    print(
-        f"{report['lines']} lines of {report['files']} files: {report['samples']} samples, "
-        f"{len(report['run_ids'])} runs"
-    )
+    for line in import_lines(report):
+        print(line)
 
 
 @app.command()
@@ -212,14 +224,37 @@ def show(
 
 
 @app.command()
+def bench(
+    run: Annotated[list[str] | None, typer.Argument(help="Runs; all if none is named.")] = None,
+    form: Annotated[BenchFormat, typer.Option("--format")] = BenchFormat.TEXT,
+    meaning: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="HEADER=COLUMN[:UNIT] of a table made by hand, said once."),
+    ] = None,
+    output: OutputOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """List benchmark points, each with what the server's log says of its time."""
+    from data.bench_text import column_meaning, import_lines, rendered
+
+    with _commands(store) as commands:
+        if meaning:
+            for line in import_lines(commands.map_bench(list(map(column_meaning, meaning)))):
+                print(line, file=sys.stderr)
+        points = commands.bench([_latest(commands, name) for name in run or []])
+    with _writable(output, binary=False) as out:
+        out.write(rendered(points, form))
+
+
+@app.command()
 def export(
-    what: Annotated[str, typer.Argument(help="runs, samples or events.")],
+    what: Annotated[str, typer.Argument(help="runs, samples, events or bench_results.")],
     run: Annotated[list[str] | None, typer.Argument(help="Runs; all if none is named.")] = None,
     form: Annotated[FileFormat, typer.Option("--format")] = FileFormat.CSV,
     output: OutputOption = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
-    """Write runs, samples or events as a file."""
+    """Write runs, samples, events or benchmark results as a file."""
     with _commands(store) as commands:
         frame = commands.export(what, [_latest(commands, name) for name in run or []])
     _write(frame, TableFormat(form), output)

@@ -7,6 +7,7 @@ record. Times are UTC without a zone; a value that is not known is null, never z
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -87,6 +88,15 @@ def find_runs(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
         if found:
             return found
     raise CommandError(f"no run is called {text!r}; `servescope runs` lists them")
+
+
+def runs_of_files(con: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[str]:
+    """The runs that were read from these files, oldest first."""
+    rows = con.sql(
+        "SELECT run_id FROM runs WHERE list_contains($paths, source_id) ORDER BY started_at",
+        params={"paths": list(paths)},
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
 
 
 def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
@@ -249,7 +259,13 @@ def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
 
 
 def exported(con: duckdb.DuckDBPyConnection, what: str, run_ids: list[str]) -> pl.DataFrame:
-    """All rows of runs, samples or events; of these runs only, if any are named."""
+    """All rows of runs, samples, events or bench_results; of these runs only, if any are named."""
+    if what == "bench_results":
+        return con.sql(
+            "SELECT * FROM bench_points WHERE len($run_ids) = 0 "
+            "OR list_contains($run_ids, run_id) ORDER BY bench_file, position, bench_id",
+            params={"run_ids": run_ids},
+        ).pl()
     if what == "runs":
         frame = runs_table(con)
         return frame.filter(pl.col("run_id").is_in(run_ids)) if run_ids else frame

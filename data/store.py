@@ -10,7 +10,7 @@ import contextlib
 import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -147,6 +147,22 @@ class Store:
             self._groups |= groups
             self._appends += 1
             if rows:
+                self.revision += 1
+
+    def transact(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> None:
+        """Run `work` in one transaction; it says whether it stored anything."""
+        with self._turn:
+            try:
+                self._writer.execute("BEGIN TRANSACTION")
+                stored = work(self._writer)
+                self._writer.execute("COMMIT")
+            except BaseException as error:
+                with contextlib.suppress(duckdb.Error):
+                    self._writer.execute("ROLLBACK")
+                if isinstance(error, duckdb.Error):
+                    raise StoreError(explain(self.path, error)) from error
+                raise
+            if stored:
                 self.revision += 1
 
     def add_source(

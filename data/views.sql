@@ -77,6 +77,7 @@ CREATE OR REPLACE VIEW bench_points AS
 WITH results AS (
     SELECT * FROM bench_results
     QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY seq DESC) = 1
+        AND tool IS NOT NULL  -- else taken back: its table was read anew with columns named
 ), windows AS (
     SELECT * FROM bench_windows
     QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY "at" DESC) = 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, Protocol
 
 import polars as pl
 
-from data import queries
+from data import bench, queries
 from data.errors import CommandError
 from data.question import select
 from data.store import Store
@@ -16,7 +17,7 @@ from ingest.claims import Claims
 from ingest.sources.file import place
 from ingest.status import SourceStatus
 
-EXPORTS = ("runs", "samples", "events")
+EXPORTS = ("runs", "samples", "events", "bench_results")
 
 
 class Following(Protocol):
@@ -52,11 +53,32 @@ class Commands:
         return card
 
     def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
-        """All rows of runs, samples or events, of these runs or of all."""
+        """All rows of runs, samples, events or bench_results, of these runs or of all."""
         if what not in EXPORTS:
             raise CommandError(f"{what!r} cannot be exported; choose {', '.join(EXPORTS)}")
         with self._store.cursor() as con:
             return queries.exported(con, what, [queries.find_runs(con, run)[0] for run in runs])
+
+    def bench(self, runs: Sequence[str]) -> pl.DataFrame:
+        """The benchmark points, of these runs or of all; what has no run yet is joined first."""
+        bench.join(self._store)
+        with self._store.cursor() as con:
+            return bench.points(con, [queries.find_runs(con, run)[0] for run in runs])
+
+    def map_bench(self, meanings: Sequence[Sequence[str | None]]) -> dict[str, Any]:
+        """Say what columns of tables made by hand mean, and read the tables again.
+
+        `meanings`: header, column of a benchmark and unit (or None) of each.
+        """
+        from ingest.imports import import_paths
+
+        paths: list[str] = []
+        for header, column, unit in meanings:
+            bench.map_column(self._store, str(header), str(column), unit)
+            with self._store.cursor() as con:
+                paths += bench.files_with(con, str(header))
+        there = [path for path in dict.fromkeys(paths) if Path(path).is_file()]
+        return asdict(import_paths(self._store, there)) if there else {}
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT: `limit` of them and, where there are more, one on top."""
@@ -75,16 +97,20 @@ class Commands:
         label: str | None,
         zone: str | None,
         progress: Callable[[int, int], object] | None = None,
+        bench: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """Import files, folders and globs; what was done."""
-        from ingest.importer import import_logs
+        """Import logs and benchmark files, folders and globs; what was done.
+
+        `bench`: results that the runs of these logs gave.
+        """
+        from ingest.imports import import_paths
 
         claims = self._supervisor.claims if self._supervisor else Claims()
-        return asdict(
-            import_logs(
-                self._store, locations, label=label, zone=zone, progress=progress, claims=claims
-            )
-        )
+        report = import_paths(
+            self._store, locations, label=label, zone=zone, bench=bench,
+            progress=progress, claims=claims,
+        )  # fmt: skip
+        return asdict(report)
 
 
 def absolute(location: str) -> str:

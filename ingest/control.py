@@ -36,7 +36,17 @@ ADDRESS = "127.0.0.1"
 PATH = "/servescope/control"
 _ARROW = "application/vnd.apache.arrow.stream"
 _TIMEOUT_S = 600.0
-_ALLOWED = ("runs", "find", "show", "export", "sql", "status", "import_logs")
+_ALLOWED = (
+    "runs",
+    "find",
+    "show",
+    "export",
+    "sql",
+    "status",
+    "import_logs",
+    "bench",
+    "map_bench",
+)
 _ERRORS = {error.__name__: error for error in (CommandError, ControlError, SourceError, StoreError)}
 
 
@@ -165,8 +175,16 @@ class RemoteCommands:
         return dict(self._json("show", run=run))
 
     def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
-        """All rows of runs, samples or events, of these runs or of all."""
+        """All rows of runs, samples, events or bench_results, of these runs or of all."""
         return self._frame("export", what=what, runs=list(runs))
+
+    def bench(self, runs: Sequence[str]) -> pl.DataFrame:
+        """The benchmark points, of these runs or of all."""
+        return self._frame("bench", runs=list(runs))
+
+    def map_bench(self, meanings: Sequence[Sequence[str | None]]) -> dict[str, Any]:
+        """Say what columns of tables made by hand mean."""
+        return dict(self._json("map_bench", meanings=[list(one) for one in meanings]))
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT."""
@@ -177,11 +195,16 @@ class RemoteCommands:
         return list(self._json("status"))
 
     def import_logs(
-        self, locations: Sequence[str], label: str | None, zone: str | None, progress: object
+        self,
+        locations: Sequence[str],
+        label: str | None,
+        zone: str | None,
+        progress: object,
+        bench: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Import files there; progress is not told over the route."""
-        places = [absolute(location) for location in locations]
-        return dict(self._json("import_logs", locations=places, label=label, zone=zone))
+        asked = {"locations": list(map(absolute, locations)), "bench": list(map(absolute, bench))}
+        return dict(self._json("import_logs", **asked, label=label, zone=zone))
 
     def _frame(self, command: str, **arguments: Any) -> pl.DataFrame:
         return pl.read_ipc_stream(io.BytesIO(self._call(command, arguments)))
@@ -195,9 +218,7 @@ class RemoteCommands:
         from urllib.parse import urlsplit
 
         address = urlsplit(self._control.url)
-        connection = HTTPConnection(
-            address.hostname or "", address.port, timeout=_TIMEOUT_S
-        )
+        connection = HTTPConnection(address.hostname or "", address.port, timeout=_TIMEOUT_S)
         try:
             connection.request(
                 "POST",

@@ -32,7 +32,7 @@ def test_an_older_store_gets_the_tables_of_a_new_one(schema: Path, tmp_path: Pat
         con.execute(schema.read_text())
         con.execute(
             f"INSERT INTO schema_version VALUES ({int(schema.stem)}, '2026-11-01 00:00:00');"
-            "INSERT INTO bench_results (bench_id, output_tok_s) VALUES ('b1', 82.5)"
+            "INSERT INTO bench_results (bench_id, tool, output_tok_s) VALUES ('b1', 'table', 82.5)"
         )
     Store.open(new).close()
     with Store.open(old) as store, store.cursor() as con:

@@ -95,8 +95,13 @@ class LocalFile:
         os.close(self._fd)
 
 
-def expand(text: str) -> list[Path]:
+LOGS = ("", ".log", ".txt", ".out", ".err")
+
+
+def expand(text: str, suffixes: tuple[str, ...] = LOGS) -> list[Path]:
     """The files that a path, a folder with all below it, or a glob names, oldest first.
+
+    Of a folder those with one of the suffixes, that of a log unless told otherwise.
 
     SourceError if there is no such place or it may not be read.
     """
@@ -104,7 +109,7 @@ def expand(text: str) -> list[Path]:
     try:
         if path.is_dir():
             os.scandir(path).close()  # what may not be read would look empty
-            found = [entry for entry in path.rglob("*") if _is_log(entry, path)]
+            found = [e for e in path.rglob("*") if _is_log(e, path, suffixes=suffixes)]
         elif _is_glob(path):
             found = [entry for entry in _glob(path) if entry.is_file()]
         elif path.exists():
@@ -171,10 +176,12 @@ def _glob(path: Path) -> list[Path]:
     return list(root.glob(str(path.relative_to(root))))
 
 
-def _is_log(entry: Path, folder: Path, *, rotated: bool = True) -> bool:
+def _is_log(
+    entry: Path, folder: Path, *, rotated: bool = True, suffixes: tuple[str, ...] = LOGS
+) -> bool:
     name = _ROTATION.sub("", entry.name) if rotated else entry.name
     return (
         not any(part.startswith(".") for part in entry.relative_to(folder).parts)
-        and Path(name).suffix in ("", ".log", ".txt", ".out", ".err")
+        and Path(name).suffix in suffixes
         and entry.is_file()
     )

@@ -30,7 +30,7 @@ _IDENTITY = {
     sglang_batch.ONE_BATCH: _BATCH,
     sglang_batch.SERVER: _BATCH,
 }
-_BY_HAND = (tables.TOOL, PROSE)
+BY_HAND = (tables.TOOL, PROSE)
 
 
 def rows(points: Iterable[Point], bench_file: str, label: str | None = None) -> list[Point]:
@@ -46,7 +46,7 @@ def rows(points: Iterable[Point], bench_file: str, label: str | None = None) -> 
     for position, point in enumerate(points, start=1):
         text = _identity(point, PurePath(bench_file).name)
         times = seen[text] = seen.get(text, 0) + 1
-        if times > 1 and point["tool"] in _BY_HAND:  # two equal rows are two measurements
+        if times > 1 and point["tool"] in BY_HAND:  # two equal rows are two measurements
             text += f"#{times}"
         bench_id = hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
         own = point.get("label")
@@ -61,7 +61,7 @@ def _identity(point: Point, file_name: str) -> str:
     tool = point["tool"]
     names = _IDENTITY.get(tool, _SERVING)
     known = {name: f"{point[name]:.2f}" for name in names if name in point}
-    if tool not in _BY_HAND and len(known) >= min(3, len(names)):
+    if tool not in BY_HAND and len(known) >= min(3, len(names)):
         return json.dumps([tool, known], sort_keys=True)
     # Little is known: a name of the file keeps apart what two set-ups measured alike.
     columns = {name: value for name, value in point.items() if name != "extra"}

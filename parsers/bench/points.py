@@ -19,6 +19,7 @@ _NUMBER = re.compile(
 )
 _LIST_MAX = 32  # longer lists are per-request values, or what users wrote
 _TEXT_MAX = 2000
+_REDACTED = re.compile(r"‹redacted [0-9a-f]+›")
 NO_ZONE = "of the client, zone not printed"
 
 
@@ -106,8 +107,17 @@ def keep(point: Point, fields: Mapping[str, Any], used: Iterable[str] = ()) -> N
     found = {name: value for name, value in kept.items() if value is not None}
     # A measured number is no secret, whatever its name: `time_to_second_token`.
     measured = {name: value for name, value in found.items() if isinstance(value, float)}
-    for name, value in (redact(found) | measured).items():
+    for name, value in (_without_hashes(redact(found)) | measured).items():
         point["extra"].setdefault(name, value)
+
+
+def _without_hashes(value: Any) -> Any:
+    """Redacted values without the hash that would tell one secret from another."""
+    if isinstance(value, str):
+        return _REDACTED.sub("‹redacted›", value)
+    if isinstance(value, Mapping):
+        return {_without_hashes(name): _without_hashes(inner) for name, inner in value.items()}
+    return [_without_hashes(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _small(value: Any) -> Any:

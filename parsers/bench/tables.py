@@ -19,6 +19,7 @@ from parsers.server_args import redact_text
 
 TOOL = "table"
 _LINE_MAX = 4000
+_FEW = 8  # columns
 _SEPARATOR = re.compile(r"[\s|:+=-]+$")
 _MATRIX = re.compile(r"(.+?)\s*(?:\\|/|×)\s*(.+)$")
 _INDEX = re.compile(
@@ -141,8 +142,9 @@ def _points(table: Table, maps: Maps | None) -> tuple[list[Point], list[str]]:
 
 def _has_measures(table: Table, columns: Sequence[Column | None]) -> bool:
     """A known column, and numbers in one that says a result or may do so once it is known."""
-    if not any(column is not None and column.name != LABEL for column in columns):
-        return False
+    known = [column.name for column in columns if column is not None]
+    if not known or (set(known) == {LABEL} and len(columns) > _FEW):
+        return False  # some export of another program
     return any(
         number(cells[at]) is not None
         for at, column in enumerate(columns)

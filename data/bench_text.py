@@ -1,0 +1,136 @@
+"""Benchmark results in words and tables for the screen and for files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import polars as pl
+
+from data.errors import CommandError
+from data.export import render, table
+
+NOTHING = "no benchmark results yet; `servescope import FILE` brings some"
+
+
+def rendered(points: pl.DataFrame, form: str) -> bytes:
+    """The points for the screen (`text`), for pasting (`md`), or whole (`csv`, `json`)."""
+    if form in ("csv", "json"):
+        return render(points, form)
+    if points.is_empty():
+        return f"{NOTHING}\n".encode()
+    shown = overview(points)
+    if form == "md":
+        return render(shown, "md")
+    lines = [f"{name}: {said}" for name, said in oddities(points)]
+    return (table(shown) + "".join(f"{line}\n" for line in ["", *lines] if lines)).encode()
+
+
+def overview(points: pl.DataFrame) -> pl.DataFrame:
+    """The columns that a person compares, one row a point; those without a value are left out."""
+    rounded = {
+        "rate": ("request_rate", 2), "output_tok_s": ("output_tok_s", 1),
+        "ttft_ms_p50": ("ttft_ms_median", 1), "ttft_ms_p99": ("ttft_ms_p99", 1),
+        "tpot_ms_p50": ("tpot_ms_median", 2), "accept_len": ("accept_len", 2),
+        "server_running": ("server_running_reqs", 1), "server_queued": ("server_queued_reqs", 1),
+        "server_accept_len": ("server_accept_len", 2),
+        "log_minus_client": ("token_difference", 0), "allowed": ("allowed_tokens", 0),
+    }  # fmt: skip
+    shown = points.select(
+        point=pl.struct(pl.all()).map_elements(point_name, pl.String),
+        tool="tool",
+        conc=pl.col("concurrency").cast(pl.Int64),
+        requests="completed",
+        failed="failed",
+        **{name: pl.col(column).round(digits) for name, (column, digits) in rounded.items()},
+        run=pl.coalesce("run_label", pl.col("run_id").str.head(12)),
+        joined="join_method",
+        odd=pl.col("extra").map_elements(lambda text: len(_oddities(text)), pl.Int64),
+    )
+    return shown.select(
+        name for name in shown.columns if name in ("point", "odd") or shown[name].count()
+    )
+
+
+def point_name(row: Mapping[str, Any]) -> str:
+    """What a point is called: its label, its file and, of several, its place."""
+    file = PurePath(row["bench_file"] or "").name
+    parts = [part for part in (row["label"], file) if part]
+    many = f" #{row['position']}" if (row["position"] or 1) > 1 else ""
+    return " · ".join(parts) + many
+
+
+def oddities(points: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """Every oddity with the name of its point, a difference in tokens included."""
+    for row in points.iter_rows(named=True):
+        for said in [*_oddities(row["extra"]), *token_lines(row)]:
+            yield point_name(row), said
+
+
+def token_lines(row: Mapping[str, Any]) -> list[str]:
+    """A sentence where log and client disagree beyond what can be explained."""
+    difference, allowed = row["token_difference"], row["allowed_tokens"]
+    if difference is None or allowed is None or abs(difference) <= allowed:
+        return []
+    more = "more" if difference > 0 else "fewer"
+    return [
+        f"The log has {abs(difference):,.0f} tokens {more} than the client "
+        f"({row['log_tokens']:,.0f} against {row['output_tokens']:,}; {allowed:,.0f} can be "
+        "explained): other load, another run, or requests that the client does not count."
+    ]
+
+
+def _oddities(extra: str | None) -> list[str]:
+    return list(json.loads(extra or "{}").get("oddities", []))
+
+
+def column_meaning(text: str) -> tuple[str, str, str | None]:
+    """Header, column and unit of `HEADER=COLUMN[:UNIT]`; CommandError if it is none."""
+    header, equals, rest = text.rpartition("=")
+    column, _, unit = rest.partition(":")
+    if not equals or not header.strip() or not column.strip():
+        raise CommandError(
+            f"--map {text!r}: write HEADER=COLUMN, for example 'tok/s A=output_tok_s'"
+        )
+    return header.strip(), column.strip(), unit.strip() or None
+
+
+def import_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """What `import` did, for the screen: each benchmark file with its oddities, then the sums."""
+    if not report:
+        return
+    for read in report["bench"]:
+        yield f"{read['path']}: {read['format']}, {_counted(read['points'], 'point')}{_new(read)}"
+        if read["new"]:
+            yield from (f"  {line}" for line in read["oddities"])
+        if read["unread"]:
+            names = ", ".join(repr(name) for name in read["unread"])
+            yield (
+                f"  columns not recognised: {names}; say once what one means, for example "
+                f"`servescope bench --map {read['unread'][0]!r}=output_tok_s`"
+            )
+    if report["files"] or not report["bench"]:
+        yield (
+            f"{report['lines']} lines of {report['files']} files: {report['samples']} samples, "
+            f"{len(report['run_ids'])} runs"
+        )
+    if report["bench"]:
+        points = {bench_id for read in report["bench"] for bench_id in read["bench_ids"]}
+        yield (
+            f"{_counted(len(points), 'benchmark point')} in "
+            f"{_counted(len(report['bench']), 'file')}; {report['joined']} joined to their runs"
+        )
+
+
+def _new(read: Mapping[str, Any]) -> str:
+    """How many points were not stored before, where not all of them are new."""
+    if read["new"] == read["points"]:
+        return ""
+    known = f" ({read['known_from']})" if read["known_from"] else ""
+    return f", {read['new']} new" if read["new"] else f", already stored{known}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,152 @@
+"""`servescope import`: logs and benchmark files, told apart by what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from data import bench as store_bench
+from data import queries
+from data.errors import SourceError
+from data.store import Store
+from ingest.bench_import import BenchRead, import_bench
+from ingest.bench_read import BenchFile, look
+from ingest.claims import Claims
+from ingest.importer import ImportReport, Progress, import_logs
+from ingest.sources.file import LOGS, expand
+from parsers.bench.columns import Maps
+
+BENCH_ONLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
+_NO_LOG = "no line of an SGLang or vLLM server in it"
+
+
+@dataclass(slots=True)
+class Imported(ImportReport):
+    """What an import of logs and benchmark files did."""
+
+    bench: list[BenchRead] = field(default_factory=list)
+    joined: int = 0  # points whose run was found
+
+
+@dataclass(slots=True)
+class _Found:
+    """Files by what they hold."""
+
+    logs: list[Path] = field(default_factory=list)
+    bench: list[BenchFile] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def import_paths(
+    store: Store,
+    locations: Sequence[str],
+    *,
+    label: str | None = None,
+    zone: str | None = None,
+    bench: Sequence[str] = (),
+    progress: Progress | None = None,
+    claims: Claims | None = None,
+) -> Imported:
+    """Read files, folders and globs into the store; benchmark points are joined to their runs.
+
+    Args:
+        store: where to.
+        locations: logs and benchmark files, mixed.
+        label: a name for the runs and the points.
+        zone: of printed stamps.
+        bench: benchmark files of these very logs: their points are of the runs in them.
+        progress: told how many bytes of logs are read, of how many.
+        claims: of the readers of this process.
+    """
+    with store.cursor() as con:
+        maps = store_bench.maps(con)
+    found, given = _sort_out(locations, maps), _sort_out(bench, maps, only_bench=True)
+    report = Imported(notes=[*found.notes, *given.notes])
+    if found.logs:
+        logs = import_logs(
+            store, [str(path) for path in found.logs], label=label, zone=zone, progress=progress,
+            claims=claims,
+        )  # fmt: skip
+        held = {str(file.path) for file in found.bench}
+        report.notes += [
+            note for note in logs.notes if not (_NO_LOG in note and note.split(": ")[0] in held)
+        ]
+        for name in ("files", "read_bytes", "lines", "samples", "run_ids"):
+            setattr(report, name, getattr(logs, name))
+    report.bench = import_bench(store, found.bench, label=label, zone=zone)
+    if given.bench:
+        _join_given(store, given.bench, found.logs, report, label, zone)
+    if report.run_ids or any(read.new for read in report.bench):
+        report.joined += store_bench.join(store)
+    report.notes += [note for read in report.bench for note in read.notes]
+    return report
+
+
+def _join_given(
+    store: Store,
+    files: Sequence[BenchFile],
+    logs: Sequence[Path],
+    report: Imported,
+    label: str | None,
+    zone: str | None,
+) -> None:
+    """Store results that the user says are of these logs."""
+    with store.cursor() as con:
+        run_ids = queries.runs_of_files(con, [str(path) for path in logs])
+    if not run_ids:
+        raise SourceError("--bench: there is no run in the logs that the results could be of")
+    reads = import_bench(store, files, label=label, zone=zone)
+    report.bench += reads
+    ids = [bench_id for read in reads for bench_id in read.bench_ids]
+    report.joined += store_bench.join(store, run_ids=run_ids, only=ids)
+
+
+def _sort_out(locations: Sequence[str], maps: Maps, *, only_bench: bool = False) -> _Found:
+    """Every file of the locations by what it holds; SourceError before anything is stored."""
+    found = _Found()
+    for location in locations:
+        paths = expand(location, (*LOGS, *BENCH_ONLY))
+        before = len(found.logs), len(found.bench)
+        others: list[Path] = []
+        for path in paths:
+            try:
+                file = look(path, maps)
+            except SourceError as error:
+                if len(paths) == 1:
+                    raise
+                found.notes.append(f"{error}; left out")
+                continue
+            if not _put(found, file, only_bench):
+                others.append(path)
+        if before == (len(found.logs), len(found.bench)) and not found.notes:
+            raise SourceError(f"{location}: {_nothing(others, only_bench)}")
+        if others:
+            found.notes.append(f"{location}: {_passed_over(others)}")
+    return found
+
+
+def _put(found: _Found, file: BenchFile, only_bench: bool) -> bool:
+    """Whether the file is a log, a benchmark's, or both."""
+    if file.found is not None:
+        found.bench.append(file)
+    told = file.found is not None and bool(file.found.points)
+    bench_only = only_bench or (file.path.suffix in BENCH_ONLY and not file.is_log)
+    if not bench_only and (file.is_log or not told):
+        found.logs.append(file.path)
+        return True
+    return file.found is not None
+
+
+def _nothing(others: Sequence[Path], only_bench: bool) -> str:
+    if only_bench:
+        return "holds no benchmark result"
+    if len(others) == 1 and not others[0].stat().st_size:
+        return "is empty"
+    return "holds no log file (.log, .txt, .out, .err) and no benchmark result"
+
+
+def _passed_over(others: Sequence[Path]) -> str:
+    names = ", ".join(path.name for path in others[:5]) + (" …" if len(others) > 5 else "")
+    files = "1 file" if len(others) == 1 else f"{len(others)} files"
+    return f"{files} with neither a benchmark result nor a log left out ({names})"
