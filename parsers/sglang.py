@@ -176,12 +176,14 @@ def _status_counts(text: str, start: int) -> list[Field]:
     return fields
 
 
+# What every release begins its fields with, or any other name.
+_NAME = r"(?=#|[a-z][\w ./()+-]*: )"
 KINDS: tuple[Kind, ...] = (
     Kind(
         "sglang",
         "decode",
         re.compile(
-            r"Decode batch(?: \[[0-9]+\])?[.,] ?(?=#)"
+            rf"Decode batch(?: \[[0-9]+\])?[.,] ?{_NAME}"
             r"|(?<![\w:,(] )(?=#running-req: [0-9]+, #token: [0-9]+, token usage)"  # 0.1.x
         ),
         _decode_columns,
@@ -195,7 +197,7 @@ KINDS: tuple[Kind, ...] = (
         "prefill",
         re.compile(
             r"Prefill batch(?: \[[0-9]+\])?(?:\(mixed #running-req: (?P<mixed>[0-9]+)\))?"
-            r"[.,] ?(?=#)"
+            rf"[.,] ?{_NAME}"
         ),
         _prefill_columns,
         _adapt,
