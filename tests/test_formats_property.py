@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest import measure
-from ingest.pipeline import _GATES, _KINDS, _LOOKS, Pipeline
+from ingest.pipeline import _KINDS, _LOOKS, Pipeline
+from ingest.scan import GATES
 from parsers import lines
 from parsers.samples import Found, Reader
 from tests.formats_corpus import Entry, become, entries
@@ -56,10 +57,10 @@ def _same_stamp(row: dict[str, object]) -> dict[str, object]:
 @given(st.lists(st.sampled_from(PERIODIC), min_size=1, max_size=30))
 def test_the_fast_way_reads_what_the_tolerant_one_does(chosen: list[Entry]) -> None:
     block = lines.split(text(e.line for e in chosen), 0)
-    candidates = block.filter(block["line"].str.contains_any(_GATES))
-    fast = Reader(_KINDS, _LOOKS)
+    candidates = block.filter(block["line"].str.contains_any(GATES))
+    fast = Reader(_KINDS, GATES, _LOOKS)
     fast.read(candidates)  # learns
-    tolerant = Reader(_KINDS, _LOOKS)
+    tolerant = Reader(_KINDS, GATES, _LOOKS)
     tolerant_found = tolerant._read_alone(candidates)
     rows = [_same_stamp(row) for row in _samples(fast.read(candidates))]
     assert _as_text(rows) == _as_text([_same_stamp(r) for r in _samples(tolerant_found)])
