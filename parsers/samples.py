@@ -224,8 +224,8 @@ class Reader:
         return rest if whole else pl.concat([rest, maybe.filter(~fits)]).sort("off")
 
     def _learn(self, line: str) -> _Pattern | None:
-        if len(_RECORD_START.findall(line)) > 1:
-            return None
+        if len(_RECORD_START.findall(line)) > 1 or next(_records(line))[0]:
+            return None  # several records, or one behind the rest of a progress bar
         record = _read_one(self.kinds, line)
         if record is None or not record.plain or not record.fields:
             return None
