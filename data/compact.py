@@ -142,18 +142,37 @@ def _number(*values: object) -> int:
     return int.from_bytes(digest, "big", signed=True) >> bits << bits
 
 
-def _selects() -> Iterator[str]:
-    for kind, table in TABLES.items():
-        columns = (
-            f'g."{name}"' if name in GROUP
-            else f'r."{name}"' if name in COLUMNS[kind]
-            else f'NULL::{_SQL[dtype]} AS "{name}"'
-            for name, dtype in SAMPLES.items()
-        )  # fmt: skip
-        yield (
-            f"SELECT {', '.join(columns)} FROM {table} r "
-            "JOIN (SELECT DISTINCT * FROM sample_groups) g ON g.group_id = r.group_id"
-        )
+_GROUPS_ONCE = "(SELECT DISTINCT * FROM sample_groups)"
+# The groups of ranks that count, with the number that stands for the rank (view run_ranks).
+_COUNTED = f"""(
+    SELECT g.*, coalesce(g.dp_rank, g.engine_index, 0) AS rank
+    FROM {_GROUPS_ONCE} g JOIN run_ranks r
+        ON r.run_id = g.run_id
+        AND r.dp_rank IS NOT DISTINCT FROM g.dp_rank
+        AND r.engine_index IS NOT DISTINCT FROM g.engine_index
+        AND r.tp = coalesce(g.tp_rank, 0) AND r.pp = coalesce(g.pp_rank, 0)
+)"""
 
 
-VIEW = f"CREATE OR REPLACE VIEW samples AS {' UNION ALL '.join(_selects())};"
+def _union(groups: str, *more: str) -> str:
+    return " UNION ALL ".join(
+        f"SELECT {', '.join([*_columns(kind), *more])} FROM {table} r "
+        f"JOIN {groups} g ON g.group_id = r.group_id"
+        for kind, table in TABLES.items()
+    )
+
+
+def _columns(kind: str) -> Iterator[str]:
+    for name, dtype in SAMPLES.items():
+        if name in GROUP:
+            yield f'g."{name}"'
+        elif name in COLUMNS[kind]:
+            yield f'r."{name}"'
+        else:
+            yield f'NULL::{_SQL[dtype]} AS "{name}"'
+
+
+VIEWS = f"""
+CREATE OR REPLACE VIEW samples AS {_union(_GROUPS_ONCE)};
+CREATE OR REPLACE VIEW counted_samples AS {_union(_COUNTED, "g.rank")};
+"""

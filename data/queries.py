@@ -20,6 +20,7 @@ from data.errors import CommandError
 
 _HERE = Path(__file__).parent
 _SERIES = (_HERE / "series.sql").read_text()
+_LONG_SERIES = (_HERE / "series_long.sql").read_text()
 _TILES = (_HERE / "tiles.sql").read_text()
 
 _RUNS = """
@@ -29,6 +30,9 @@ SELECT r.*, s.* EXCLUDE (run_id),
         AS duration_s
 FROM runs r LEFT JOIN run_summary s ON s.run_id = r.run_id
 """
+
+
+MANY_SAMPLES = 40_000  # of more, neighbours are not looked at: a second takes too long to place
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +139,11 @@ def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
 
 def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
     """The latest values of a run over its ranks; None while it has no samples."""
-    ranks = con.sql(_TILES, params={"run_id": run_id}).pl().to_dicts()
     card = run_card(con, run_id)
-    if not ranks or card is None:
+    if card is None or card["last_ts"] is None:
         return None
+    last = {"run_id": run_id, "last_ts": card["last_ts"]}
+    ranks = con.sql(_TILES, params=last).pl().to_dicts()
     expected, cap = card["dp"], card["max_running_requests"]
     return LiveTiles(
         last_ts=max(rank["last_ts"] for rank in ranks),
@@ -189,12 +194,13 @@ def series(
     span = (end - start).total_seconds()
     width = max(1.0, span / points)
     buckets = max(1, math.ceil(round(span / width, 9)))
-    return con.sql(
-        _SERIES,
-        params={
-            "run_id": run_id, "start": start, "end": end, "width": width, "buckets": buckets,
-        },
-    ).pl()  # fmt: skip
+    place = {"run_id": run_id, "start": start, "end": end}
+    counted = con.execute(
+        "SELECT count(*) FROM samples WHERE run_id = $run_id AND ts BETWEEN $start AND $end", place
+    ).fetchone()
+    many = counted is not None and counted[0] > MANY_SAMPLES
+    shape = {"width": width, "buckets": buckets}
+    return con.sql(_LONG_SERIES if many else _SERIES, params=place | shape).pl()
 
 
 def first_fault(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:

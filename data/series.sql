@@ -1,7 +1,7 @@
 -- A run's curves in buckets of $width seconds from $start on. Parameters: run_id, start, end,
 -- width, buckets. Rates are spread over their windows; gauges stand at their stamps.
 WITH counted AS (
-    SELECT s.kind, coalesce(s.dp_rank, s.engine_index, 0) AS rank,
+    SELECT s.kind, s.rank,
         row_number() OVER (ORDER BY s.ts, s.byte_offset) AS nth,
         epoch(s.ts) - epoch($start::TIMESTAMP) AS b,
         -- A window after idleness averages over the idle time, one of the start-up over the
@@ -13,12 +13,7 @@ WITH counted AS (
             CASE WHEN s.kind = 'prefill' THEN s.new_tokens END) AS prompt_tokens,
         s.running_reqs, s.queued_reqs, s.kv_usage, s.accept_len,
         CASE WHEN s.accept_len IS NOT NULL THEN s.request_steps END AS request_steps
-    FROM samples_timed s
-    JOIN run_ranks r
-        ON r.run_id = s.run_id
-        AND r.dp_rank IS NOT DISTINCT FROM s.dp_rank
-        AND r.engine_index IS NOT DISTINCT FROM s.engine_index
-        AND r.tp = coalesce(s.tp_rank, 0) AND r.pp = coalesce(s.pp_rank, 0)
+    FROM counted_timed s
     -- Windows that begin before the end may be stamped after it.
     WHERE s.run_id = $run_id AND s.kind <> 'metrics' AND s.ts >= $start AND s.ts <= $end::TIMESTAMP + INTERVAL 2 MINUTE
 ), summed AS (

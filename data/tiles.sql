@@ -1,18 +1,12 @@
--- The latest state of every counted rank of a run: one row a rank. Parameter: run_id.
-WITH newest AS (
-    SELECT last_ts FROM run_summary WHERE run_id = $run_id
-), recent AS (
-    SELECT s.*, coalesce(s.dp_rank, s.engine_index, 0) AS rank,
+-- The latest state of every counted rank of a run: one row a rank. Parameters: run_id, and
+-- last_ts, the run's last stamp (a constant: so only the last rows are read).
+WITH recent AS (
+    SELECT s.*,
         coalesce(s."window", '') IN ('after_idle', 'startup') AS waited,
         row_number() OVER (ORDER BY s.ts, s.byte_offset) AS nth
-    FROM samples_timed s
-    JOIN run_ranks r
-        ON r.run_id = s.run_id
-        AND r.dp_rank IS NOT DISTINCT FROM s.dp_rank
-        AND r.engine_index IS NOT DISTINCT FROM s.engine_index
-        AND r.tp = coalesce(s.tp_rank, 0) AND r.pp = coalesce(s.pp_rank, 0)
+    FROM counted_timed s
     WHERE s.run_id = $run_id AND s.kind <> 'metrics'
-        AND s.ts >= (SELECT last_ts FROM newest) - INTERVAL 10 MINUTE
+        AND s.ts >= $last_ts::TIMESTAMP - INTERVAL 10 MINUTE
 )
 SELECT rank,
     max(ts) AS last_ts,
@@ -20,7 +14,7 @@ SELECT rank,
     3 * greatest(1, coalesce(median(interval_s) FILTER (
         WHERE NOT waited AND gen_tok_s IS NOT NULL), 10))
         AS idle_after_s,
-    epoch((SELECT last_ts FROM newest)) - epoch(max(ts)) > idle_after_s AS idle,
+    epoch($last_ts::TIMESTAMP) - epoch(max(ts)) > idle_after_s AS idle,
     -- A rate that averages over idleness or loading is no rate of now.
     arg_max_null(CASE WHEN waited THEN NULL ELSE gen_tok_s END, nth)
         FILTER (WHERE gen_tok_s IS NOT NULL) AS gen_tok_s,

@@ -1,16 +1,5 @@
 -- The views of the store, made anew when this text has changed.
 
--- Samples with the windows that were corrected later laid over them.
-CREATE OR REPLACE VIEW samples_timed AS
-SELECT s.* REPLACE (
-    coalesce(i.interval_s, s.interval_s) AS interval_s,
-    coalesce(s.interval_from, CASE WHEN i.interval_s IS NOT NULL THEN 'stamps' END)
-        AS interval_from
-)
-FROM samples s
-LEFT JOIN sample_intervals i
-    ON i.run_id = s.run_id AND i.file_id = s.file_id AND i.byte_offset = s.byte_offset;
-
 -- The ranks whose samples count: of tensor-parallel ranks and pipeline stages that print the
 -- same batch only the lowest, of data-parallel ranks and engines every one.
 CREATE OR REPLACE VIEW run_ranks AS
@@ -22,6 +11,27 @@ WITH seen AS (
 )
 SELECT * FROM seen
 QUALIFY row_number() OVER (PARTITION BY run_id, dp_rank, engine_index ORDER BY pp, tp) = 1;
+
+-- The views samples, and counted_samples: those of the ranks above, which stand in a column `rank`.
+-- data/compact.py writes them here.
+-- samples --
+
+-- Samples with the windows that were corrected later laid over them.
+CREATE OR REPLACE VIEW samples_timed AS
+SELECT s.* REPLACE (
+    coalesce(i.interval_s, s.interval_s) AS interval_s,
+    coalesce(s.interval_from, CASE WHEN i.interval_s IS NOT NULL THEN 'stamps' END)
+        AS interval_from
+)
+FROM samples s
+LEFT JOIN sample_intervals i
+    ON i.run_id = s.run_id AND i.file_id = s.file_id AND i.byte_offset = s.byte_offset;
+
+CREATE OR REPLACE VIEW counted_timed AS
+SELECT s.* REPLACE (coalesce(i.interval_s, s.interval_s) AS interval_s)
+FROM counted_samples s
+LEFT JOIN sample_intervals i
+    ON i.run_id = s.run_id AND i.file_id = s.file_id AND i.byte_offset = s.byte_offset;
 
 CREATE OR REPLACE VIEW runs AS
 WITH facts AS (

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 from data import queries
 from data.store import Store
@@ -160,6 +161,39 @@ def test_a_bucket_filled_by_half_is_no_drop(store: Store) -> None:
     got = curve(store, 0, 8, points=2)
     assert got["gen_tok_s"].to_list() == pytest.approx([200, 200])
     assert got["gen_tok_s_min"].to_list() == got["gen_tok_s_max"].to_list()
+
+
+def test_curves_of_many_samples_are_those_of_few(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[dict[str, Any]] = []
+    for rank in (0, 1):
+        for i in range(400):
+            if 150 <= i < 190 + 30 * rank:  # idle for a while
+                continue
+            waited = i in (190, 220)
+            rows.append(
+                decode(
+                    0.5 * i, dp_rank=rank, gen_tok_s=50.0 + i % 7, interval_s=0.5,
+                    running_reqs=i % 5, queued_reqs=i % 3, kv_usage=(i % 11) / 20,
+                    accept_len=1 + (i % 4) / 4, request_steps=float(i % 9),
+                    window="after_idle" if waited else "mixed",
+                )
+            )  # fmt: skip
+        rows += [
+            decode(
+                3.0 * i + 0.25, dp_rank=rank, kind="prefill", gen_tok_s=None, interval_s=1.5,
+                new_tokens=100 * i, running_reqs=i % 4,
+            )
+            for i in range(1, 60)
+        ]  # fmt: skip
+    store.append(samples(sorted(rows, key=lambda row: row["ts"])), None)
+    for points in (7, 40, 150):
+        few = curve(store, 0, 199.5, points)
+        with monkeypatch.context() as patch:
+            patch.setattr(queries, "MANY_SAMPLES", 0)
+            many = curve(store, 0, 199.5, points)
+        assert_frame_equal(many, few)
 
 
 def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> None:
