@@ -82,6 +82,23 @@ class BenchFormat(StrEnum):
     MD = "md"
 
 
+class CompareFormat(StrEnum):
+    """How `compare` answers."""
+
+    TEXT = "text"
+    MD = "md"
+    JSON = "json"
+    CSV = "csv"
+
+
+class FindingsFormat(StrEnum):
+    """How `findings` answers."""
+
+    TEXT = "text"
+    JSON = "json"
+    MD = "md"
+
+
 class ParseFormat(StrEnum):
     """What `parse` writes; csv and parquet hold the samples."""
 
@@ -258,6 +275,42 @@ def export(
     with _commands(store) as commands:
         frame = commands.export(what, [_latest(commands, name) for name in run or []])
     _write(frame, TableFormat(form), output)
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str], typer.Argument(help="The baseline, then others: RUN, PATH or LABEL=LOG.")
+    ],
+    form: Annotated[CompareFormat, typer.Option("--format")] = CompareFormat.TEXT,
+    output: OutputOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Compare runs or logs with the first of them."""
+    from data.report import render
+    from ingest.comparing import compare_all, only_files
+
+    if only_files(runs):
+        text = render(compare_all(runs), form)
+    else:
+        with _commands(store) as commands:
+            text = commands.compare(runs, form)
+    with _writable(output, binary=False) as out:
+        out.write(text.encode())
+
+
+@app.command()
+def findings(
+    run: Annotated[str | None, typer.Argument(help="The run; the latest if none is named.")] = None,
+    form: Annotated[FindingsFormat, typer.Option("--format")] = FindingsFormat.TEXT,
+    output: OutputOption = None,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Say what is wrong or surprising in a run, with the evidence."""
+    with _commands(store) as commands:
+        text = commands.findings(run if run is None else _latest(commands, run), form)
+    with _writable(output, binary=False) as out:
+        out.write(text.encode())
 
 
 @app.command()

@@ -18,6 +18,8 @@ from data.run_data import RunData
 from parsers.records import NOT_CONFIG
 
 CAP = "max_running_requests"
+DEFAULT, UNKNOWN = "default", "unknown"
+_SECRET = "‹redacted"
 # What speculation itself forces or resolves anew, next to its own arguments.
 _FORCED = {
     CAP, "disable_overlap_schedule", "enable_mixed_chunk", "mem_fraction_static", "max_num_seqs",
@@ -31,12 +33,13 @@ _FORCED = {
     "cuda_graph_backend_decode", "cuda_graph_backend_prefill",
 }  # fmt: skip
 # Where and for whom the server runs; compared separately or not at all.
-_SKIP = NOT_CONFIG | {"model_path", "model", "tokenizer", "tokenizer_path", "download_dir"}
+_SKIP = NOT_CONFIG | {"model_path", "tokenizer", "tokenizer_path", "download_dir"}
 # What runs of different engines have in common.
 _CARD = (
     "engine", "engine_version", "model", "hardware", "gpus", "tp", "dp", "pp", "ep",
     "spec_algorithm", "spec_steps", "spec_draft_tokens", CAP, "max_total_tokens", "context_len",
 )  # fmt: skip
+_OFF: tuple[Any, ...] = (None, "", [], {}, "null", "none", "None")
 _SILENT_CAPS = (32, 48)
 _LOWERED = "Max running requests is reset to"
 
@@ -60,18 +63,19 @@ class Difference:
     """A setting that differs between runs."""
 
     name: str
-    settings: dict[str, Setting]  # by run_id
+    settings: tuple[Setting, ...]  # in the order of the runs
     speculation: bool  # an argument of speculation, or one that it forces
+    missing: str = DEFAULT  # what it means where there is no value
 
-    def text(self, run: RunData) -> str:
-        """Its value in one run."""
-        return shown(self.settings[run.card["run_id"]].final)
+    def text(self, nth: int) -> str:
+        """Its value in the run that was given as number `nth`, from 0."""
+        return shown(self.settings[nth].final, self.missing)
 
 
-def shown(value: Any) -> str:
+def shown(value: Any, missing: str = DEFAULT) -> str:
     """A value as a reader sees it."""
     if value is None:
-        return "default"
+        return missing
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "…"
 
@@ -97,40 +101,36 @@ def _total(run: RunData, name: str, value: Any) -> Any:
 
 def differing(runs: Sequence[RunData]) -> list[Difference]:
     """The settings in which runs differ; of different engines only what both have."""
-    ids = [run.card["run_id"] for run in runs]
     if len({run.card["engine"] for run in runs}) > 1:
-        return [
-            Difference(name, values, name.startswith("spec_") or name in _FORCED)
-            for name in _CARD
-            if _differs(
-                values := {
-                    i: Setting(None, run.card[name], None) for i, run in zip(ids, runs, strict=True)
-                }
-            )
-        ]
-    every = [settings(run) for run in runs]
-    rows = []
+        every = [{name: Setting(None, run.card[name], None) for name in _CARD} for run in runs]
+        missing = UNKNOWN
+    else:
+        every = [settings(run) for run in runs]
+        missing = DEFAULT
+    dumps_all = {run.card["engine"] for run in runs} == {"sglang"}
+    found = []
     for name in dict.fromkeys(name for known in every for name in known):
         # A name that only one release's dump has says that the release is another, no more.
-        if name in _SKIP or (
-            runs[0].card["engine"] == "sglang" and not all(name in k for k in every)
-        ):
+        if name in _SKIP or (dumps_all and not all(name in known for known in every)):
             continue
-        nothing = Setting(None, None, None)
-        values = {i: known.get(name, nothing) for i, known in zip(ids, every, strict=True)}
+        values = tuple(known.get(name, Setting(None, None, None)) for known in every)
         if _differs(values):
-            rows.append(Difference(name, values, is_speculation(name)))
-    return rows
+            found.append(Difference(name, values, is_speculation(name), missing))
+    return found
 
 
-def _differs(values: dict[str, Setting]) -> bool:
-    texts = {json.dumps(_plain(v.final), sort_keys=True, default=str) for v in values.values()}
+def _differs(values: Sequence[Setting]) -> bool:
+    texts = {json.dumps(_plain(v.final), sort_keys=True, default=str) for v in values}
     return len(texts) > 1
 
 
 def _plain(value: Any) -> Any:
-    """A value as far as it matters: switched off, empty and absent are one."""
-    return None if value in (False, "", [], {}, "null", "none", "None") else value
+    """A value as far as it matters: switched off, empty and absent are one. Of a secret only a
+    hash is known, which differs between stores, and it does not say how a server serves."""
+    if isinstance(value, str) and value.startswith(_SECRET):
+        return None
+    off = value is False or (not isinstance(value, bool | int | float) and value in _OFF)
+    return None if off else value
 
 
 def is_speculation(name: str) -> bool:

@@ -264,6 +264,18 @@ def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
+def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
+    """Runs of the same engine and model without speculation, the closest in time first."""
+    rows = con.sql(
+        "SELECT b.run_id FROM runs r JOIN runs b ON b.run_id <> r.run_id "
+        "AND b.engine = r.engine AND b.model IS NOT DISTINCT FROM r.model "
+        "WHERE r.run_id = $run_id AND b.spec_algorithm IS NULL AND b.spec_draft_tokens IS NULL "
+        "ORDER BY abs(epoch(b.started_at) - epoch(r.started_at)) NULLS LAST, b.run_id",
+        params={"run_id": run_id},
+    ).pl()
+    return list(rows["run_id"])
+
+
 def exported(con: duckdb.DuckDBPyConnection, what: str, run_ids: list[str]) -> pl.DataFrame:
     """All rows of runs, samples, events or bench_results; of these runs only, if any are named."""
     if what == "bench_results":

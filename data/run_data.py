@@ -13,6 +13,7 @@ import polars as pl
 
 from data import queries
 from data import windows as w
+from data.card import source_name
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class RunData:
 
     @property
     def name(self) -> str:
-        """What a reader knows it by: its label, else its id."""
-        return str(self.card["label"] or self.card["run_id"])
+        """What a reader knows it by: its label, else its file with the folder."""
+        return str(self.card["label"] or source_name(self.card["source_id"]))
 
     @property
     def ranks(self) -> int:

@@ -102,7 +102,7 @@ def not_comparable(spec: RunData, base: RunData) -> list[str]:
             reasons.append(f"{name} {ours} against {theirs}")
     if not reasons:
         reasons += [
-            f"{row.name} {row.text(spec)} against {row.text(base)}"
+            f"{row.name} {row.text(1)} against {row.text(0)}"
             for row in differing([base, spec])
             if not row.speculation
         ]

@@ -9,9 +9,11 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from data import bench, queries
+from data import bench, queries, run_data
+from data.baseline import find_base
 from data.errors import CommandError
 from data.question import select
+from data.run_data import RunData
 from data.store import Store
 from ingest.claims import Claims
 from ingest.sources.file import place
@@ -79,6 +81,31 @@ class Commands:
                 paths += bench.files_with(con, str(header))
         there = [path for path in dict.fromkeys(paths) if Path(path).is_file()]
         return asdict(import_paths(self._store, there)) if there else {}
+
+    def compare(self, names: Sequence[str], form: str) -> str:
+        """Runs of the store and files against the first of them, in a form of data.report."""
+        from data import report
+        from ingest.comparing import compare_all
+
+        return report.render(compare_all(names, self._runs_named), form)
+
+    def findings(self, run: str | None, form: str) -> str:
+        """What the rules find in a run, or in the latest one, in a form of data.findings.text."""
+        from data.findings.rules import findings
+        from data.findings.text import render
+
+        with self._store.cursor() as con:
+            run_ids = queries.find_runs(con, run)[:1] if run else queries.runs_named(con)["run_id"]
+            if not len(run_ids):
+                raise CommandError("no runs yet; `servescope import PATH` brings some")
+            found = run_data.load(con, run_ids[0])
+            base = find_base(con, found)
+        return render([(found, findings(found, base))], form)
+
+    def _runs_named(self, name: str) -> list[RunData]:
+        """Every run that a name means: starts of one label are compared together."""
+        with self._store.cursor() as con:
+            return [run_data.load(con, run_id) for run_id in queries.find_runs(con, name)]
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT: `limit` of them and, where there are more, one on top."""

@@ -26,6 +26,7 @@ import polars as pl
 from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
 from data.store import Store, explain
 from ingest.commands import Commands, absolute
+from ingest.comparing import absolute as absolute_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,6 +42,8 @@ _ALLOWED = (
     "find",
     "show",
     "export",
+    "compare",
+    "findings",
     "sql",
     "status",
     "import_logs",
@@ -185,6 +188,14 @@ class RemoteCommands:
     def map_bench(self, meanings: Sequence[Sequence[str | None]]) -> dict[str, Any]:
         """Say what columns of tables made by hand mean."""
         return dict(self._json("map_bench", meanings=[list(one) for one in meanings]))
+
+    def compare(self, names: Sequence[str], form: str) -> str:
+        """Runs of the store and files against the first of them."""
+        return str(self._json("compare", names=[absolute_name(n) for n in names], form=form))
+
+    def findings(self, run: str | None, form: str) -> str:
+        """What the rules find in a run, or in the latest one."""
+        return str(self._json("findings", run=run, form=form))
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT."""

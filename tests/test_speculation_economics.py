@@ -152,7 +152,7 @@ def test_a_base_differs_in_speculation_only() -> None:
         ({"engine": "vllm"}, "engine sglang against vllm"),
         ({"model": "org/other"}, "model org/model against org/other"),
         ({"tp": 8}, "tp 1 against 8"),
-        ({"spec_draft_tokens": 2}, "base speculates too"),
+        ({"spec_draft_tokens": 2}, "speculates too"),
     ],
 )
 def test_what_is_no_base_is_said(card: dict[str, Any], words: str) -> None:

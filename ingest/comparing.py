@@ -1,0 +1,119 @@
+"""What `compare` is asked for: runs of the store, or logs that are read for this once.
+
+A log is imported into a store of its own in a temporary folder, by the same code as any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from data import run_data
+from data.compare import Comparison, compare, grouped
+from data.errors import CommandError, SourceError
+from data.run_data import RunData
+from data.store import Store
+from ingest.importer import import_logs
+from ingest.sources.file import place
+
+_PREFIX = "servescope-compare-"
+Named = list[tuple[str | None, RunData]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One argument of `compare`."""
+
+    text: str
+    label: str | None = None  # as the user gave it here
+    log: Path | None = None  # None: a run of the store
+
+
+def wanted(text: str) -> Wanted:
+    """What an argument means: RUN, PATH or LABEL=LOG."""
+    if place(text).exists():
+        return Wanted(text, None, place(text))
+    label, given, path = text.partition("=")
+    if given:
+        log = place(path)
+        if not log.exists():
+            raise SourceError(f"{path}: no such file; check the path behind {label}=")
+        return Wanted(text, label or None, log)
+    return Wanted(text)
+
+
+def only_files(texts: Sequence[str]) -> bool:
+    """Whether no store is needed."""
+    return all(wanted(text).log is not None for text in texts)
+
+
+def absolute(text: str) -> str:
+    """An argument as another process, in another folder, must get it."""
+    found = wanted(text)
+    if found.log is None:
+        return text
+    return f"{found.label}={found.log}" if found.label else str(found.log)
+
+
+def compare_all(
+    texts: Sequence[str], stored: Callable[[str], Sequence[RunData]] | None = None
+) -> Comparison:
+    """The runs that these arguments mean, all against the first.
+
+    Args:
+        stored: gives the runs of the store that a name means; None: only files are asked for.
+    """
+    named: Named = []
+    notes: list[str] = []
+    with contextlib.ExitStack() as closing:
+        once = Once(closing)
+        for text in texts:
+            found = wanted(text)
+            if found.log is not None:
+                runs = once.read(found.log, notes)
+            else:
+                assert stored is not None
+                runs = list(stored(text))
+            named += [(found.label, run) for run in _with_lines(runs, text, notes)]
+    groups = grouped(named)
+    if len(groups) < 2:
+        raise CommandError(
+            f"{', '.join(texts)}: starts of one configuration; give another one to compare with"
+        )
+    return compare(groups, notes)
+
+
+def _with_lines(runs: list[RunData], name: str, notes: list[str]) -> list[RunData]:
+    """The runs that printed samples; the others, such as failed starts, are said."""
+    useful = [run for run in runs if run.windows.height]
+    if not useful:
+        raise CommandError(f"{name}: has no decode or stats line, so there is nothing to compare")
+    if len(useful) < len(runs):
+        n = len(runs) - len(useful)
+        notes.append(f"{name}: {n} start{'s' if n > 1 else ''} without any sample left out")
+    return useful
+
+
+class Once:
+    """Reads logs through one store in a temporary folder, made when the first is asked for."""
+
+    def __init__(self, closing: contextlib.ExitStack) -> None:
+        self._closing = closing
+        self._store: Store | None = None
+        self._read: dict[Path, list[str]] = {}  # run_ids of a log or folder
+
+    def read(self, log: Path, notes: list[str]) -> list[RunData]:
+        """The runs of a log or folder; one that was asked for before is not read again."""
+        if self._store is None:
+            folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
+            opened = Store.open(Path(folder) / "once.duckdb", bulk=True)
+            self._store = self._closing.enter_context(opened)
+        if log not in self._read:
+            report = import_logs(self._store, [str(log)])
+            notes += report.notes
+            self._read[log] = report.run_ids
+        with self._store.cursor() as con:
+            return [run_data.load(con, run_id) for run_id in self._read[log]]
