@@ -280,7 +280,8 @@ def export(
 @app.command()
 def compare(
     runs: Annotated[
-        list[str], typer.Argument(help="The baseline, then others: RUN, PATH or LABEL=LOG.")
+        list[str],
+        typer.Argument(help="The baseline first: RUN, PATH or LABEL=LOG[+BENCH…]."),
     ],
     form: Annotated[CompareFormat, typer.Option("--format")] = CompareFormat.TEXT,
     output: OutputOption = None,

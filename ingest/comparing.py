@@ -1,13 +1,14 @@
 """What `compare` is asked for: runs of the store, or logs that are read for this once.
 
-A log is imported into a store of its own in a temporary folder, by the same code as any other.
+A log and its benchmark files are imported into a store of their own in a temporary folder, by the
+same code as any other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from data.compare import Comparison, compare, grouped
 from data.errors import CommandError, SourceError
 from data.run_data import RunData
 from data.store import Store
-from ingest.importer import import_logs
+from ingest.imports import import_paths
 from ingest.sources.file import place
 
 _PREFIX = "servescope-compare-"
@@ -30,19 +31,46 @@ class Wanted:
     text: str
     label: str | None = None  # as the user gave it here
     log: Path | None = None  # None: a run of the store
+    bench: tuple[Path, ...] = ()  # results of benchmarks against that very server
 
 
 def wanted(text: str) -> Wanted:
-    """What an argument means: RUN, PATH or LABEL=LOG."""
+    """What an argument means: RUN, or PATH or LABEL=LOG with +BENCH for each result file."""
+    found = _files(text)
+    if found is not None:
+        return Wanted(text, None, *found)
+    label, given, rest = text.partition("=")
+    if not given:
+        return Wanted(text)
+    found = _files(rest)
+    if found is None:
+        raise SourceError(f"{rest.partition('+')[0]}: no such file; check the path behind {label}=")
+    return Wanted(text, label or None, *found)
+
+
+def _files(text: str) -> tuple[Path, tuple[Path, ...]] | None:
+    """The log and the result files; None if there is no such log. A name may hold a "+"."""
     if place(text).exists():
-        return Wanted(text, None, place(text))
-    label, given, path = text.partition("=")
-    if given:
-        log = place(path)
-        if not log.exists():
-            raise SourceError(f"{path}: no such file; check the path behind {label}=")
-        return Wanted(text, label or None, log)
-    return Wanted(text)
+        return place(text), ()
+    pieces = text.split("+")
+    for n in range(len(pieces) - 1, 0, -1):
+        log = place("+".join(pieces[:n]))
+        if log.exists():
+            return log, tuple(_results(pieces[n:]))
+    return None
+
+
+def _results(pieces: Sequence[str]) -> Iterator[Path]:
+    """The result files between the plus signs; the shortest names that exist."""
+    begun: list[str] = []
+    for piece in pieces:
+        begun.append(piece)
+        path = place("+".join(begun))
+        if path.exists():
+            yield path
+            begun = []
+    if begun:
+        raise SourceError(f"{'+'.join(begun)}: no such benchmark file; check the path behind +")
 
 
 def only_files(texts: Sequence[str]) -> bool:
@@ -55,7 +83,8 @@ def absolute(text: str) -> str:
     found = wanted(text)
     if found.log is None:
         return text
-    return f"{found.label}={found.log}" if found.label else str(found.log)
+    files = "+".join(map(str, (found.log, *found.bench)))
+    return f"{found.label}={files}" if found.label else files
 
 
 def compare_all(
@@ -73,7 +102,7 @@ def compare_all(
         for text in texts:
             found = wanted(text)
             if found.log is not None:
-                runs = once.read(found.log, notes)
+                runs = once.read(found.log, found.bench, notes)
             else:
                 assert stored is not None
                 runs = list(stored(text))
@@ -105,15 +134,15 @@ class Once:
         self._store: Store | None = None
         self._read: dict[Path, list[str]] = {}  # run_ids of a log or folder
 
-    def read(self, log: Path, notes: list[str]) -> list[RunData]:
-        """The runs of a log or folder; one that was asked for before is not read again."""
+    def read(self, log: Path, bench: Sequence[Path], notes: list[str]) -> list[RunData]:
+        """The runs of a log or folder with the points of its benchmarks."""
         if self._store is None:
             folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX))
             opened = Store.open(Path(folder) / "once.duckdb", bulk=True)
             self._store = self._closing.enter_context(opened)
-        if log not in self._read:
-            report = import_logs(self._store, [str(log)])
+        if log not in self._read or bench:
+            report = import_paths(self._store, [str(log)], bench=[str(path) for path in bench])
             notes += report.notes
-            self._read[log] = report.run_ids
+            self._read.setdefault(log, report.run_ids)
         with self._store.cursor() as con:
             return [run_data.load(con, run_id) for run_id in self._read[log]]

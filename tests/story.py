@@ -6,6 +6,8 @@ and stamps of whole seconds, as a server prints them.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -104,3 +106,28 @@ def four() -> dict[str, list[str]]:
             44.1, cap=48, length=1.0, speculative_draft_model_path="/models/own-draft", **DRAFT
         ),
     }
+
+
+POINTS = {
+    "vllm": {1: 82.5, 16: 780.0, 64: 1536.0},
+    "base": {1: 63.6, 16: 610.0, 64: 2370.0},
+    "eagle3": {1: 62.9, 16: 520.0, 64: 849.0},
+}
+
+
+def bench(name: str) -> str:
+    """The result file of a client against one of the set-ups: output tok/s by concurrency."""
+    lines = []
+    for concurrency, rate in POINTS[name].items():
+        requests = 10 * concurrency
+        duration = requests * 512 / rate
+        lines.append(json.dumps({
+            "backend": "sglang", "dataset_name": "sharegpt", "request_rate": math.inf,
+            "max_concurrency": concurrency, "duration": duration, "completed": requests,
+            "total_input_tokens": requests * 1024, "total_output_tokens": requests * 512,
+            "request_throughput": requests / duration, "output_throughput": rate,
+            "mean_e2e_latency_ms": 512 * concurrency / rate * 1000,
+            "mean_ttft_ms": 180.0, "median_ttft_ms": 170.0,
+            "mean_tpot_ms": concurrency / rate * 1000, "median_tpot_ms": concurrency / rate * 1000,
+        }))  # fmt: skip
+    return "\n".join(lines) + "\n"

@@ -11,9 +11,10 @@ import polars as pl
 import pytest
 
 from data import report
-from data.compare import Comparison, compare, grouped
+from data.compare import Comparison, bench_points, compare, grouped
 from data.errors import CommandError, ServescopeError
 from data.findings.rules import findings
+from data.run_data import RunData
 from data.store import Store
 from ingest.commands import Commands
 from ingest.comparing import compare_all
@@ -30,13 +31,21 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("story")
     for name, lines in story.four().items():
         (folder / f"{name}.log").write_text("\n".join(lines) + "\n")
+    for name in story.POINTS:
+        (folder / f"{name}+c.jsonl").write_text(story.bench(name))
     return {name: f"{name}={folder / name}.log" for name in story.four()}
+
+
+def with_bench(logs: dict[str, str], name: str) -> str:
+    """One of the set-ups with the results of its client."""
+    return f"{logs[name]}+{logs[name].partition('=')[2].removesuffix('.log')}+c.jsonl"
 
 
 @pytest.fixture(scope="module")
 def told(logs: dict[str, str]) -> str:
     """What `compare` says of SGLang's three, the base first."""
-    made = compare_all([logs[name] for name in ("base", "eagle3", "custom", "vllm")])
+    names = [with_bench(logs, name) for name in ("base", "eagle3", "vllm")]
+    made = compare_all([*names[:2], logs["custom"], names[2]])
     return report.render(made, "text")
 
 
@@ -61,9 +70,40 @@ def test_the_story_is_told(told: str, sentence: str) -> None:
     assert sentence in told
 
 
-def test_single_streams_of_the_story(told: str) -> None:
-    line = next(line for line in told.splitlines() if line.startswith("decode at 1 request"))
-    assert line.split()[-4:] == ["63.6", "62.9", "44.1", "82.5"]
+def test_the_table_of_the_story(told: str) -> None:
+    def row(name: str) -> list[str]:
+        line = next(line for line in told.splitlines() if line.startswith(name))
+        return line.removeprefix(name).replace("(from the benchmark)", "").split()
+
+    assert row("single stream, tok/s") == ["63.6", "62.9", "44.1", "82.5"]
+    assert row("decode at 1 request, tok/s") == ["63.6", "62.9", "44.1", "82.5"]
+    best = ["2,370.0", "849.0", "no", "benchmark", "1,536.0"]
+    assert row("best benchmark point, tok/s") == best
+
+
+def test_points_of_benchmarks_are_held_side_by_side(logs: dict[str, str]) -> None:
+    made = compare_all([with_bench(logs, name) for name in ("base", "eagle3")])
+    points = {point.concurrency: point for point in made.pairs[0].points}
+    assert set(points) == {1, 16, 64}
+    assert points[64].ratio == pytest.approx(849 / 2370)
+    assert points[64].difference_tok_s == pytest.approx(849 - 2370)
+    assert points[64].interval is None
+    assert points[64].note == "n = 1: no interval"
+
+
+def test_repeated_points_have_an_interval() -> None:
+    def side(*rates: float) -> RunData:
+        made, _ = simulator.start(Server(), [2], 9, 1)
+        bench = [
+            {"bench_id": str(rate), "concurrency": 8.0, "output_tok_s": rate, "completed": 80}
+            for rate in rates
+        ]
+        return simulator.run(made.samples, bench=bench)
+
+    (point,) = bench_points([side(100.0, 102.0, 98.0)], [side(120.0, 118.0)])
+    assert point.interval is not None
+    assert point.interval.holds(119 / 100)
+    assert not point.interval.holds(1.0)
 
 
 def test_a_word_in_the_arguments_is_no_fault(logs: dict[str, str]) -> None:
