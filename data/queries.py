@@ -204,11 +204,10 @@ def series(
 
 
 def first_fault(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
-    """The first event of the run's last incident: title, detail; None if it had no fault."""
+    """The root of the run's last fault: title, detail; None if it had no fault."""
     rows = con.sql(
-        "SELECT title, detail FROM events WHERE run_id = $run_id AND severity = 'fault' "
-        "QUALIFY incident_id = arg_max(incident_id, (ts, byte_offset)) OVER () "
-        "ORDER BY ts, byte_offset LIMIT 1",
+        "SELECT title, detail FROM incidents WHERE run_id = $run_id AND class = 'fault' "
+        "ORDER BY last_ts DESC NULLS LAST, byte_offset DESC LIMIT 1",
         params={"run_id": run_id},
     ).pl()
     return rows.row(0, named=True) if rows.height else None

@@ -100,3 +100,60 @@ SELECT r.* EXCLUDE (seq) REPLACE (coalesce(w.run_id, r.run_id) AS run_id),
     w.kv_usage AS server_kv_usage, w.prefix_hit_rate AS server_prefix_hit_rate,
     w.log_tokens, w.token_difference, w.allowed_tokens, w.detail AS join_detail
 FROM results r LEFT JOIN windows w ON w.bench_id = r.bench_id;
+
+-- Events of one cause as one row, its root first: of a death the first fault that tells of no other
+-- one, and only where there is none the first effect. count is of lines, folded ones included.
+CREATE OR REPLACE VIEW incidents AS
+WITH roots AS (
+    SELECT incident_id,
+        arg_min(
+            {
+                'kind': kind, 'title': title, 'detail': detail, 'evidence': evidence,
+                'source_id': source_id, 'file_id': file_id, 'byte_offset': byte_offset,
+                'line_no': line_no, 'data': data
+            },
+            (kind IN ('effect', 'stop', 'after_stop'), byte_offset)
+        ) AS root,
+        any_value(run_id) AS run_id,
+        bool_or(severity = 'fault') AS is_fault,
+        max(CASE severity WHEN 'fault' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END) AS worst,
+        min(ts) AS first_ts,
+        max(ts) AS last_ts,
+        sum(coalesce("count", 1))::BIGINT AS "count"
+    FROM events
+    WHERE incident_id IS NOT NULL
+    GROUP BY incident_id
+)
+SELECT incident_id, run_id,
+    CASE
+        WHEN is_fault THEN 'fault'
+        WHEN root.kind IN ('stop', 'after_stop') THEN 'stop'
+        WHEN root.kind = 'health' THEN 'stall'
+        WHEN root.kind = 'retract_abort' THEN 'retraction'
+        ELSE root.kind
+    END AS class,
+    ['info', 'warning', 'fault'][worst + 1] AS severity,
+    root.title AS title,
+    root.detail AS detail,
+    root.evidence AS evidence,
+    json_extract_string(root.data, '$.frame') AS frame,
+    coalesce(
+        json_extract_string(root.data, '$.rank'), json_extract_string(root.data, '$.process')
+    ) AS rank,
+    root.source_id AS source_id,
+    root.file_id AS file_id,
+    root.byte_offset AS byte_offset,
+    root.line_no AS line_no,
+    first_ts, last_ts, "count"
+FROM roots;
+
+-- Requests by minute; probes and scrapers apart, since they ask all day long.
+CREATE OR REPLACE VIEW request_counts AS
+SELECT run_id, minute, method, path, status,
+    path IN (
+        '/health', '/health_generate', '/ping', '/load', '/metrics', '/metrics/', '/get_load',
+        '/get_server_info', '/server_info', '/get_model_info', '/model_info', '/version'
+    ) AS is_health,
+    sum(n)::BIGINT AS n
+FROM access_counts
+GROUP BY ALL;

@@ -18,7 +18,8 @@ import polars as pl
 from ingest import access_rows, measure, overrides, rows_of
 from ingest.access_rows import Stamp
 from ingest.blocks import HEAD_BYTES
-from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, judge, load_run
+from ingest.incidents import begins_run, folded, incident_of, judge
+from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, load_run
 from ingest.scan import GATES, Scanned, scan
 from ingest.serving import Serving, engine_of
 from parsers import (
@@ -33,7 +34,8 @@ from parsers import (
     vllm_marks,
 )
 from parsers.clock import Clock
-from parsers.marks import Head, Mark, Marker, last_stamp
+from parsers.heads import Head, last_stamp
+from parsers.marks import Mark, Marker
 from parsers.requests import Request
 from parsers.samples import Reader
 from parsers.server_args import redact_text
@@ -339,10 +341,11 @@ class Pipeline:
 
         for mark, ts in zip(marks, times, strict=True):
             begin(mark.off)
-            if mark.kind == "traceback" and book.current is None:
+            if mark.kind == "traceback" and book.current is None and not begins_run(mark):
                 continue
             run = book.take(mark, serving.between)
-            run.engine = run.engine or engine_of(printed, run.start_off, mark.off)
+            trace_engine = mark.trace.engine if mark.trace else None
+            run.engine = run.engine or engine_of(printed, run.start_off, mark.off) or trace_engine
             if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:
                 continue  # uvicorn says the same under either engine
             if not starts or starts[-1][1] is not run:
@@ -354,7 +357,7 @@ class Pipeline:
         begin(self.offset + 1)
         for start, run in starts:
             run.served |= serving.between(max(start, run.start_off), self.offset)
-        return starts, events
+        return starts, folded(events)
 
     def _revive(self, run: Run, printed: pl.DataFrame, before: int) -> None:
         """A run that generated tokens after a fault goes on."""
@@ -376,25 +379,23 @@ class Pipeline:
             yield self._event(shown, ts, run)
 
     def _event(self, mark: Mark, ts: datetime | None, run: Run) -> dict[str, Any]:
-        kind, severity, title = judge(mark, run)
+        verdict = judge(mark, run)
         run.learn(mark, ts)
-        if severity == "fault":
-            run.incident = run.incident or f"{run.run_id}-{mark.off:x}"
-            run.end("crashed", mark.off, ts)
-        elif mark.ends == "stopped":
-            run.end("stopped", mark.off, ts)
+        incident = incident_of(verdict, run, mark.off, ts)
+        if verdict.ends is not None:
+            run.end(verdict.ends, mark.off, ts)
         return {
             "run_id": run.run_id,
             **self._place,
             "byte_offset": mark.off,
             "line_no": mark.no,
             "ts": ts,
-            "kind": kind,
-            "severity": severity,
-            "title": title,
+            "kind": verdict.kind,
+            "severity": verdict.severity,
+            "title": verdict.title,
             "detail": mark.detail,
             "evidence": mark.evidence,
-            "incident_id": run.incident if severity == "fault" else None,
+            "incident_id": incident,
             "count": 1,
             "duration_s": mark.duration_s,
             "memory_gb": mark.memory_gb,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -22,19 +21,9 @@ from parsers.windows import DEFAULT_STEPS, RunClock
 
 # Samples of a run that started before our eyes but never says it is ready (gRPC, rank > 0).
 READY_AFTER_SAMPLES = 20
-# How a stop or a cancelled request looks from inside: no fault by itself.
-_BENIGN = re.compile(
-    r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError|SystemExit|GeneratorExit|BrokenPipeError"
-    r"|ConnectionResetError|ImportError|ModuleNotFoundError)\b"
-)
-_FATAL = re.compile(
-    r"EngineDeadError|OutOfMemoryError|CUDA error|NCCL error|DistBackendError|AcceleratorError"
-    r"|InductorError|Engine core initialization failed|Engine process failed"
-)
 _SIZES = {
     "tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size",
 }  # fmt: skip
-_ORDERLY_CODE = re.compile(r"exit code -(?:15|2)\b")
 
 
 @dataclass(slots=True)
@@ -53,6 +42,7 @@ class Run:
     ended: str | None = None
     end_off: int | None = None
     incident: str | None = None
+    spells: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # kind: id, last time
     steps: int = DEFAULT_STEPS
     decode_only: bool = False
     rate_def: tuple[str, int] | None = None  # the printed rate's formula and which line told it
@@ -208,34 +198,11 @@ class RunBook:
         return run
 
 
-def judge(mark: Mark, run: Run) -> tuple[str, str, str]:
-    """Kind, severity and title of a mark in the light of its run: a fault only where it is one.
-
-    After an orderly stop nothing is a fault; a traceback is one before the server is ready, or
-    when its exception says that the engine is gone.
-    """
-    title = mark.title
-    if mark.kind == "milestone":
-        return mark.kind, mark.severity, _of_draft(mark, run)
-    if mark.kind == "traceback":
-        exception = mark.detail or ""
-        title = exception or title
-        starts_up = run.booted and run.ready_off is None and bool(exception)
-        deadly = bool(_FATAL.search(exception)) or starts_up or run.incident is not None
-        if (_BENIGN.match(exception) and run.incident is None) or not deadly:
-            return "traceback", "info", title
-    elif mark.kind != "fault":
-        return mark.kind, mark.severity, title
-    if run.ended == "stopped" or _ORDERLY_CODE.search(mark.evidence or ""):
-        return "after_stop", "info", title
-    return "fault", "fault", title
-
-
 # Steps that SGLang's draft worker repeats, after the first pool of its rank stands.
 _DRAFT_STEPS = ("Loading weights", "Weights loaded", "KV cache allocated", "Memory pool ready")
 
 
-def _of_draft(mark: Mark, run: Run) -> str:
+def step_title(mark: Mark, run: Run) -> str:
     """The title of a start-up step, that of the draft model told from the target's."""
     rank = str((mark.data or {}).get("rank", ""))
     drafts = rank in run.pools and mark.title in _DRAFT_STEPS

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from parsers.marks import TRACEBACK, Rule
+from parsers.marks import Rule
+from parsers.tracebacks import MARK as TRACEBACK
 
 _ELAPSED = re.compile(r" \[(?:([0-9]+):)?([0-9]+):([0-9]+)<")
 
@@ -103,5 +104,30 @@ RULES = (
         severity="fault",
         ends="crashed",
     ),
+    Rule(
+        "Fatal Python error",
+        "fault",
+        "Python died: {what}",
+        r"^Fatal Python error: (?P<what>.{1,80})",
+        severity="fault",
+        ends="crashed",
+    ),
+    Rule(
+        "NCCL error",
+        "fault",
+        "NCCL error",
+        r"(?:^|\w(?:Error|Exception): )NCCL error",
+        severity="fault",
+        ends="crashed",
+    ),
+    Rule(
+        "error while attempting to bind",
+        "fault",
+        "The port is in use",
+        r"^\[Errno [0-9]+\] error while attempting to bind on address .*address already in use",
+        severity="fault",
+        ends="crashed",
+    ),
+    Rule("^C", "stop", "Interrupted", r"^\^C", ends="stopped"),
     Rule(TRACEBACK, "traceback", "Traceback", severity="warning"),
 )

@@ -13,38 +13,20 @@ from typing import Any
 
 import polars as pl
 
-from parsers.lines import peel, unwrap_json
+from parsers import tracebacks
+from parsers.heads import Head, last_stamp, read_head
 from parsers.records import RUNS
 from parsers.server_args import redact_text
+from parsers.tracebacks import Traceback
 
-_STAMP = re.compile(
-    r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?"
-    r"(?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)(?P<ranks>(?: [A-Z][A-Z_]*[0-9]+)*)\] "
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<d2>[0-9]{2}-[0-9]{2})"
-    r" (?P<t2>[0-9]{2}:[0-9]{2}:[0-9]{2}) \[?[^\]\[\s]+:[0-9]+\] ?"
-)
-_ISO = re.compile(
-    r"(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
-)
-_CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
 # Lines that quote what a client sent: any word can stand in them.
 _REQUEST = re.compile(r"(?:Receive|Finish)(?: OpenAI)?: obj=|Received request |Generated response ")
-_UVICORN = re.compile(r"(?:INFO|WARNING|ERROR): {3,}")
-TRACEBACK = "Traceback (most recent call last)"
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+# Lines that name every argument or all of the scheduler's state: words in them mean nothing.
+_DUMP = re.compile(
+    r"(?:\w+ )?server_args=|(?:non-default )?args: |Global server args updated|ServerArgs\("
+    r"|Namespace\(|Dumping |Initializing an? .*engine .*with config"
+)
 _EVIDENCE_CHARS = 2000
-_TRACEBACK_LINES = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The printed stamp of a line and the message after it."""
-
-    date: str | None
-    time: str | None
-    message: str
-    ranks: str = ""
-    bare: bool = False  # no logger wrote this line
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +49,8 @@ class Mark:
     facts: dict[str, Any] = field(default_factory=dict)  # columns of the run card this line gives
     boots: bool = False  # a boot-class line: may open a run
     ends: str | None = None  # stopped, crashed
+    effect: bool = False  # what another fault brought about
+    trace: Traceback | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +62,7 @@ class Rule:
     `title` is formatted with the groups. `read` adds facts that need more than groups, from the
     message and the salt of its secrets' hashes; its "data" is the event's. `sets` names the
     argument that an override's line changes; the group "effective" says to what, else `to`.
+    `effect`: a fault that another one brought about, however early its line comes.
     """
 
     literal: str
@@ -91,6 +76,7 @@ class Rule:
     sets: str | None = None
     to: Any = None
     keep_text: bool = True  # False where the whole line is stored another way (an args dump)
+    effect: bool = False
 
 
 _NUMBERS = ("duration_s", "memory_gb")
@@ -136,11 +122,11 @@ class Marker:
             mark = self._mark(line, off, no)
             if mark is None:
                 continue
-            if mark.kind in ("traceback", "fault") and TRACEBACK in line:
-                exception = exception_after(lines["line"], at)
-                if exception is None and not final:
+            if mark.kind in ("traceback", "fault") and tracebacks.MARK in line:
+                trace = tracebacks.read(lines["line"], at, final)
+                if trace is None:
                     return marks, at
-                mark = replace(mark, detail=exception or None)
+                mark = _with_traceback(mark, trace)
             if mark.time is None and not has_stamp:
                 before = last_stamp(lines, at) or last
                 if before is not None:
@@ -152,8 +138,9 @@ class Marker:
         head = read_head(line)
         if _REQUEST.match(head.message):
             return None
+        dump = _DUMP.match(head.message)
         for engine, rule, pattern in self._compiled:
-            if rule.literal not in head.message:
+            if rule.literal not in head.message or (dump and rule.severity == "fault"):
                 continue
             match = pattern.search(head.message) if pattern else None
             if pattern and match is None:
@@ -181,6 +168,8 @@ class Marker:
             }
         if head.ranks:
             data["rank"] = head.ranks.strip()
+        if head.process and rule.severity != "info":
+            data["process"] = head.process
         memory, seconds = (read.pop(n, groups.get(n)) for n in ("memory_gb", "duration_s"))
         return Mark(
             off=place[0],
@@ -198,7 +187,13 @@ class Marker:
             facts={k: v for k, v in groups.items() if k in RUNS} | read,
             boots=rule.boots,
             ends=rule.ends,
+            effect=rule.effect,
         )
+
+
+def _with_traceback(mark: Mark, trace: Traceback) -> Mark:
+    data = (mark.data or {}) | ({"frame": trace.frame} if trace.frame else {})
+    return replace(mark, detail=trace.exception, data=data or None, trace=trace)
 
 
 def as_value(text: str | None) -> Any:
@@ -207,65 +202,3 @@ def as_value(text: str | None) -> Any:
         return {"True": True, "False": False}.get(text or "", text and redact_text(text))
     plain = text.replace(",", "")
     return float(plain) if "." in plain else int(plain)
-
-
-def read_head(line: str) -> Head:
-    """The stamp and message of any line; wrappers, colours and JSON taken off."""
-    text = peel(line)
-    wrapped = unwrap_json(text)
-    if wrapped:
-        message, fields = wrapped
-        stamp = _ISO.search(str(fields.get("asctime") or fields.get("time") or ""))
-        if stamp:
-            return Head(stamp["d1"], stamp["t1"], message)
-        text = peel(message)
-    match = _STAMP.match(text) or _STAMP.search(text[:400])
-    if match is None:
-        iso = _ISO.search(line[: len(line) - len(text)] or text[:40])
-        uvicorn = _UVICORN.match(text)
-        message = text[uvicorn.end() :] if uvicorn else text
-        return Head(
-            iso["d1"] if iso else None, iso["t1"] if iso else None, message, bare=not uvicorn
-        )
-    message = text[match.end() :]
-    uvicorn = _UVICORN.match(message)
-    return Head(
-        match["d1"] or match["d2"],
-        match["t1"] or match["t2"],
-        message[uvicorn.end() :] if uvicorn else message,
-        match["ranks"] or "",
-    )
-
-
-def last_stamp(lines: pl.DataFrame, at: int) -> Head | None:
-    """The stamp of the nearest stamped line above row `at`; without its message, which may hold
-    secrets: it is kept with the checkpoint."""
-    above = lines["line"].slice(0, at)
-    for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
-        for line in reversed(part.filter(part.str.contains(_CLOCK)).to_list()):
-            head = read_head(line[:600])
-            if head.time:
-                return Head(head.date, head.time, "")
-    return None
-
-
-def exception_after(lines: pl.Series, at: int) -> str | None:
-    """The exception that ends the traceback on line `at`.
-
-    Returns:
-        its text; "" where other lines follow and none is found; None where the block ends first.
-    """
-    window = lines.slice(at + 1, _TRACEBACK_LINES).to_list()
-    bare = read_head(window[0]).bare if window else True
-    for line in window:
-        head = read_head(line)
-        message = head.message
-        if bare and head.time is not None:
-            return ""  # other lines follow: nothing to wait for
-        if head.bare != bare or not message.strip() or message[0] in " \t":
-            continue
-        if _EXCEPTION.match(message):
-            return redact_text(message.strip()[:_EVIDENCE_CHARS])
-        if not message.startswith("Traceback"):
-            return ""
-    return "" if len(window) == _TRACEBACK_LINES else None

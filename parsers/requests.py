@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from parsers.marks import Head, read_head
+from parsers.heads import Head, read_head
 from parsers.server_args import parse_dump, redact_text
 
 _DUMP_CHARS = 65_536  # a longer line is read from its meta_info on

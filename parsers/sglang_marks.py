@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from parsers.marks import Rule, as_value
@@ -99,6 +100,10 @@ def _override(literal: str, pattern: str, title: str, name: str, to: Any = None)
 
 def _fault(literal: str, pattern: str, title: str) -> Rule:
     return Rule(literal, "fault", title, pattern, severity="fault", ends="crashed")
+
+
+def _effect(literal: str, pattern: str, title: str) -> Rule:
+    return replace(_fault(literal, pattern, title), effect=True)
 
 
 def _note(kind: str, literal: str, pattern: str, title: str, severity: str = "info") -> Rule:
@@ -347,13 +352,13 @@ _ENDS = (
         r"^Child process unexpectedly failed with",
         "A child process died",
     ),
-    _fault(
+    _effect(
         "scheduler is dead", rf"^Rank (?P<on_rank>{_N}) scheduler is dead", "A scheduler is dead"
     ),
-    _fault(
+    _effect(
         "eceived sigquit from a child", r"^Received sigquit from a child", "A child process failed"
     ),
-    _fault("SIGQUIT received", r"^SIGQUIT received", "A child process failed"),
+    _effect("SIGQUIT received", r"^SIGQUIT received", "A child process failed"),
     _fault(
         "atchdog timeout (",
         r"^(?:(?P<what>\w+) )?[Ww]atchdog timeout \((?!.*soft=True)"
@@ -367,5 +372,11 @@ _ENDS = (
     ),
     _fault("refill out of memory", r"^(?:Prefill|Decode) out of memory\. Try", "Out of KV memory"),
     _fault("ecode out of memory", r"^Decode out of memory\. Try", "Out of KV memory"),
+    _note(
+        "client_error",
+        "exceeds the maximum allowed length",
+        rf"^Input length \((?P<input_tokens>{_N}) tokens\) exceeds the maximum allowed length",
+        "A request was refused: longer than the context",
+    ),
 )
 RULES = (*_START, *_SERVING, *_ENDS)

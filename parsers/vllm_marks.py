@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from parsers.marks import Rule
@@ -125,6 +126,10 @@ def _override(literal: str, title: str, pattern: str, name: str, to: Any = None)
 
 def _fault(literal: str, title: str, pattern: str | None = None) -> Rule:
     return Rule(literal, "fault", title, pattern, severity="fault", ends="crashed")
+
+
+def _effect(literal: str, title: str, pattern: str | None = None) -> Rule:
+    return replace(_fault(literal, title, pattern), effect=True)
 
 
 _START = (
@@ -361,17 +366,17 @@ _SERVING = (
     ),
 )
 _FAULTS = (
-    _fault("engine core exited unexpectedly", "Engine core exited unexpectedly"),
-    _fault("EngineCore encountered a fatal error", "Engine core hit a fatal error"),
+    _effect("engine core exited unexpectedly", "Engine core exited unexpectedly"),
+    _effect("EngineCore encountered a fatal error", "Engine core hit a fatal error"),
     _fault("EngineCore hit an exception", "Engine core hit an exception"),
-    _fault("EngineCore failed to start", "Engine core failed to start"),
-    _fault(
+    _effect("EngineCore failed to start", "Engine core failed to start"),
+    _effect(
         "Engine core initialization failed",
         "Engine core failed to start",
         r"Engine core initialization failed",
     ),
-    _fault("Engine process failed to start", "Engine process failed to start"),
-    _fault("output_handler failed", "Engine dead", r"^AsyncLLM output_handler failed"),
+    _effect("Engine process failed to start", "Engine process failed to start"),
+    _effect("output_handler failed", "Engine dead", r"^AsyncLLM output_handler failed"),
     _fault(
         "died unexpectedly",
         "{what} died",
@@ -392,7 +397,7 @@ _FAULTS = (
         severity="warning",
         keep_text=False,
     ),
-    _fault("EngineDeadError", "Engine dead", r"EngineDeadError"),
+    _effect("EngineDeadError", "Engine dead", r"EngineDeadError"),
     _fault("out of memory occurred when warming up", "CUDA out of memory in warm-up"),
     _fault(
         "To serve at least one request",
@@ -405,6 +410,23 @@ _FAULTS = (
         "RPC call to",
         "An engine call timed out",
         r"^(?:TimeoutError: )?RPC call to (?P<method>\w+) timed out",
+    ),
+    _fault(
+        "Timed out waiting for engine core",
+        "The engine core did not start in time",
+        r"Timed out waiting for engine core processes to start",
+    ),
+    _rule(
+        "client_error",
+        "Error in preprocessing prompt inputs",
+        "A request was refused: its prompt",
+        r"^Error in preprocessing prompt inputs",
+    ),
+    _rule(
+        "client_error",
+        "maximum context length is",
+        "A request was refused: longer than the context",
+        rf"This model's maximum context length is (?P<context_limit>{_N}) tokens",
     ),
 )
 RULES = (*_START, *_CAPACITY, *_MILESTONES, *_SERVING, *_FAULTS)
