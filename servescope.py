@@ -65,12 +65,15 @@ class TableFormat(StrEnum):
 
 
 class FileFormat(StrEnum):
-    """What `export` writes."""
+    """What `export` writes; the last three of a comparison only."""
 
     CSV = "csv"
     PARQUET = "parquet"
     JSON = "json"
     MD = "md"
+    HTML = "html"
+    SVG = "svg"
+    PNG = "png"
 
 
 class BenchFormat(StrEnum):
@@ -265,15 +268,25 @@ def bench(
 
 @app.command()
 def export(
-    what: Annotated[str, typer.Argument(help="runs, samples, events or bench_results.")],
+    what: Annotated[
+        str, typer.Argument(help="runs, samples, events, bench_results or comparison.")
+    ],
     run: Annotated[list[str] | None, typer.Argument(help="Runs; all if none is named.")] = None,
     form: Annotated[FileFormat, typer.Option("--format")] = FileFormat.CSV,
+    every: Annotated[
+        float | None, typer.Option("--every", min=1.0, help="Samples per interval of so many s.")
+    ] = None,
     output: OutputOption = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
-    """Write runs, samples, events or benchmark results as a file."""
+    """Write runs, samples, events, benchmark results or a comparison as a file."""
+    if what == "comparison":
+        _export_comparison(run or [], form, output, store)
+        return
+    if form in (FileFormat.HTML, FileFormat.SVG, FileFormat.PNG):
+        raise CommandError(f"{form}: only a comparison is drawn; choose csv, parquet, json or md")
     with _commands(store) as commands:
-        frame = commands.export(what, [_latest(commands, name) for name in run or []])
+        frame = commands.export(what, [_latest(commands, name) for name in run or []], every)
     _write(frame, TableFormat(form), output)
 
 
@@ -288,14 +301,7 @@ def compare(
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Compare runs or logs with the first of them."""
-    from data.report import render
-    from ingest.comparing import compare_all, only_files
-
-    if only_files(runs):
-        text = render(compare_all(runs), form)
-    else:
-        with _commands(store) as commands:
-            text = commands.compare(runs, form)
+    text = _comparison(runs, form, store)
     with _writable(output, binary=False) as out:
         out.write(text.encode())
 
@@ -378,6 +384,26 @@ def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
                 uvicorn.Server(config).run(sockets=[socket])
 
 
+def _comparison(runs: list[str], form: str, store: Path) -> str:
+    """Runs and files against the first; the store is opened only where it is asked for."""
+    from ingest.comparing import answer, compare_all, only_files
+
+    if only_files(runs):
+        return answer(compare_all(runs), form)
+    with _commands(store) as commands:
+        return str(commands.compare(runs, form))
+
+
+def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, store: Path) -> None:
+    from ingest.comparing import as_file, asked_as
+
+    if not runs:
+        raise CommandError("comparison: name the runs or logs, the baseline first")
+    content = as_file(_comparison(runs, asked_as(form), store), form)
+    with _writable(output, binary=form in (FileFormat.PARQUET, FileFormat.PNG)) as out:
+        out.write(content)
+
+
 def _zone(name: str | None) -> str | None:
     from zoneinfo import ZoneInfo
 
@@ -432,7 +458,7 @@ def _writable(output: Path | None, *, binary: bool) -> Iterator[Any]:
         if sys.stdout is None:
             raise CommandError("standard output is closed; give --output FILE")
         if binary and sys.stdout.isatty():
-            raise CommandError("parquet is not for the screen; give --output FILE")
+            raise CommandError("this form is not for the screen; give --output FILE")
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
     except BrokenPipeError:

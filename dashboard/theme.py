@@ -1,18 +1,12 @@
-"""Colours of the pages and charts: one palette for light, one for dark, told apart without hue.
-
-The categorical colours are Okabe and Ito's, darkened for white paper and lightened for the dark
-page so that each keeps a contrast of at least 3:1 against its background.
-"""
+"""Colours of the pages: light and dark settings of Streamlit, and which colour a run has."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import Any, Final
 
-_LIGHT_HEX: Final = "0072B2 C1520A 00805C B0568A 8A6A00 5B5BD6 2A7F9E 6B6B6B"
-_DARK_HEX: Final = "56B4E9 F0883E 2BC49A E79AC5 E6C229 A5A5FF 7FD6F2 B5B5B5"
-LIGHT: Final = [f"#{colour}" for colour in _LIGHT_HEX.split()]
-DARK: Final = [f"#{colour}" for colour in _DARK_HEX.split()]
+from data.palette import DARK, LIGHT
+
 SLOTS: Final = [str(slot) for slot in range(len(LIGHT))]
 RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
 FAULT: Final = "#D9480F"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +201,37 @@ def series(
     many = counted is not None and counted[0] > MANY_SAMPLES
     shape = {"width": width, "buckets": buckets}
     return con.sql(_LONG_SERIES if many else _SERIES, params=place | shape).pl()
+
+
+def series_of_runs(
+    con: duckdb.DuckDBPyConnection, run_ids: list[str], every_s: float
+) -> pl.DataFrame:
+    """The curves of these runs, or of all, one row per interval of `every_s` seconds.
+
+    Columns: run_id, those of `series`, and interval_s (the interval's length). Intervals begin at
+    the whole second of a run's first line; one without data is absent.
+    """
+    spans = runs_table(con).filter(pl.col("first_ts").is_not_null())
+    if run_ids:
+        spans = spans.filter(pl.col("run_id").is_in(run_ids))
+    frames = [
+        _curve(con, run_id, first, last, every_s)
+        for run_id, first, last in spans.select("run_id", "first_ts", "last_ts").iter_rows()
+    ]
+    nothing = datetime(1970, 1, 1)
+    return pl.concat(frames) if frames else _curve(con, "", nothing, nothing, every_s)
+
+
+def _curve(
+    con: duckdb.DuckDBPyConnection, run_id: str, first: datetime, last: datetime, every_s: float
+) -> pl.DataFrame:
+    start = first.replace(microsecond=0)
+    buckets = math.floor((last - start).total_seconds() / every_s) + 1
+    end = start + timedelta(seconds=buckets * every_s)
+    found = series(con, run_id, start, end, buckets)
+    return found.select(
+        pl.lit(run_id).alias("run_id"), pl.all(), pl.lit(every_s).alias("interval_s")
+    )
 
 
 def first_fault(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from ingest.sources.file import place
 from ingest.status import SourceStatus
 
 EXPORTS = ("runs", "samples", "events", "bench_results")
+EVERYTHING = (*EXPORTS, "comparison")
 
 
 class Following(Protocol):
@@ -54,12 +55,20 @@ class Commands:
         assert card is not None
         return card
 
-    def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
-        """All rows of runs, samples, events or bench_results, of these runs or of all."""
+    def export(self, what: str, runs: Sequence[str], every_s: float | None = None) -> pl.DataFrame:
+        """All rows of runs, samples, events or bench_results, of these runs or of all.
+
+        `every_s`: samples as curves, one row per interval of so many seconds.
+        """
         if what not in EXPORTS:
-            raise CommandError(f"{what!r} cannot be exported; choose {', '.join(EXPORTS)}")
+            raise CommandError(f"{what!r} cannot be exported; choose {', '.join(EVERYTHING)}")
+        if every_s is not None and what != "samples":
+            raise CommandError(f"--every: {what} have no intervals; it is for samples")
         with self._store.cursor() as con:
-            return queries.exported(con, what, [queries.find_runs(con, run)[0] for run in runs])
+            run_ids = [queries.find_runs(con, run)[0] for run in runs]
+            if every_s is not None:
+                return queries.series_of_runs(con, run_ids, every_s)
+            return queries.exported(con, what, run_ids)
 
     def bench(self, runs: Sequence[str]) -> pl.DataFrame:
         """The benchmark points, of these runs or of all; what has no run yet is joined first."""
@@ -83,11 +92,10 @@ class Commands:
         return asdict(import_paths(self._store, there)) if there else {}
 
     def compare(self, names: Sequence[str], form: str) -> str:
-        """Runs of the store and files against the first of them, in a form of data.report."""
-        from data import report
-        from ingest.comparing import compare_all
+        """Runs of the store and files against the first of them, in a form of `answer`."""
+        from ingest.comparing import answer, compare_all
 
-        return report.render(compare_all(names, self._runs_named), form)
+        return answer(compare_all(names, self._runs_named), form)
 
     def findings(self, run: str | None, form: str) -> str:
         """What the rules find in a run, or in the latest one, in a form of data.findings.text."""

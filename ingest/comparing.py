@@ -7,12 +7,15 @@ same code as any other.
 from __future__ import annotations
 
 import contextlib
+import io
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from data import run_data
+import polars as pl
+
+from data import export, report, run_data
 from data.compare import Comparison, compare, grouped
 from data.errors import CommandError, SourceError
 from data.run_data import RunData
@@ -20,6 +23,8 @@ from data.store import Store
 from ingest.imports import import_paths
 from ingest.sources.file import place
 
+PAGES = ("html", "svg")
+PICTURES = ("html", "svg", "png")  # forms that only a comparison has
 _PREFIX = "servescope-compare-"
 Named = list[tuple[str | None, RunData]]
 
@@ -124,6 +129,36 @@ def _with_lines(runs: list[RunData], name: str, notes: list[str]) -> list[RunDat
         n = len(runs) - len(useful)
         notes.append(f"{name}: {n} start{'s' if n > 1 else ''} without any sample left out")
     return useful
+
+
+def answer(comparison: Comparison, form: str) -> str:
+    """The comparison as text: a form of data.report, `html`, `svg`, or `rows` (JSON)."""
+    if form in report.FORMS:
+        return report.render(comparison, form)
+    if form == "rows":
+        return report.rows(comparison).write_json()
+    from data import charts, html  # a chart library: half a second that only these forms need
+
+    return (
+        html.page(comparison) if form == "html" else charts.svg(charts.comparison_chart(comparison))
+    )
+
+
+def as_file(text: str, form: str) -> bytes:
+    """What `answer` gave, as the content of a file: of `svg` also a PNG, of `rows` any table."""
+    if form in PAGES:
+        return text.encode()
+    if form == "png":
+        from data import charts
+
+        return charts.png(text)
+    frame = pl.read_json(io.StringIO(text), schema=report.ROWS)
+    return export.render(frame, form)
+
+
+def asked_as(form: str) -> str:
+    """The form of `answer` that a file of this form is made from."""
+    return form if form in PAGES else "svg" if form == "png" else "rows"
 
 
 class Once:

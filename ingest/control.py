@@ -177,9 +177,9 @@ class RemoteCommands:
         """The card and the summary of one run."""
         return dict(self._json("show", run=run))
 
-    def export(self, what: str, runs: Sequence[str]) -> pl.DataFrame:
+    def export(self, what: str, runs: Sequence[str], every_s: float | None = None) -> pl.DataFrame:
         """All rows of runs, samples, events or bench_results, of these runs or of all."""
-        return self._frame("export", what=what, runs=list(runs))
+        return self._frame("export", what=what, runs=list(runs), every_s=every_s)
 
     def bench(self, runs: Sequence[str]) -> pl.DataFrame:
         """The benchmark points, of these runs or of all."""

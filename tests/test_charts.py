@@ -14,6 +14,7 @@ from dashboard import theme
 from dashboard.charts.live import figures
 from dashboard.charts.marks import MOST, marks
 from dashboard.charts.series import segments
+from data.palette import DARK, LIGHT
 from parsers import records
 
 START = datetime(2026, 11, 29, 15, 0, 0)
@@ -141,7 +142,7 @@ def test_a_run_keeps_its_colour() -> None:
     assert {theme.run_slot(f"run {n}") for n in range(200)} == set(theme.SLOTS[:-1])
 
 
-@pytest.mark.parametrize("colours", [(theme.LIGHT, "#FFFFFF"), (theme.DARK, "#12161C")])
+@pytest.mark.parametrize("colours", [(LIGHT, "#FFFFFF"), (DARK, "#12161C")])
 def test_colours_stand_out_from_their_page(colours: tuple[list[str], str]) -> None:
     palette, page = colours
     for colour in [*palette, theme.RULE, theme.FAULT]:

@@ -1,0 +1,76 @@
+"""A comparison as one HTML file: tables and charts inside, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from html import escape
+
+import polars as pl
+
+from data import charts
+from data.compare import Comparison
+from data.report import Section, sections
+
+_STYLE = """
+body { font: 15px/1.5 "DejaVu Sans", Arial, sans-serif; color: #1b1f24; background: #fff;
+  max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; margin-top: 2.5rem; border-bottom: 1px solid #d5dae0; }
+h2 { font-size: 1.1rem; margin-top: 1.8rem; }
+table { border-collapse: collapse; margin: 0.8rem 0; font-size: 0.9rem; }
+th, td { border: 1px solid #d5dae0; padding: 0.25rem 0.6rem; text-align: left;
+  font-variant-numeric: tabular-nums; }
+th { background: #f3f5f7; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+figcaption { color: #57606a; font-size: 0.85rem; }
+"""
+# What a browser may do with the page: its own styles, nothing else, from nowhere.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def page(comparison: Comparison) -> str:
+    """The whole file."""
+    title = "Comparison: " + ", ".join(summary.label for summary in comparison.summaries)
+    first, *others = sections(comparison)
+    body = "\n".join(map(_section, others))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"{_section(first)}\n{_figures(comparison)}\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _figures(comparison: Comparison) -> str:
+    running = charts.svg(charts.running_chart(comparison.groups))
+    told = (
+        "Lines: tokens over seconds of steady windows at each running count. Points: every "
+        "window, those with prefill inside fainter; they enter no ratio."
+    )
+    figures = [_figure(running, told)]
+    bench = charts.bench_chart(comparison.groups)
+    if bench is not None:
+        figures.append(_figure(charts.svg(bench), "Benchmarks: output tokens per second."))
+    return "\n".join(figures)
+
+
+def _figure(picture: str, caption: str) -> str:
+    return f"<figure>{picture}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _section(part: Section) -> str:
+    blocks = [f"<h{part.level}>{escape(part.title)}</h{part.level}>"]
+    blocks += [f"<p>{escape(text)}</p>" for text in part.sentences]
+    blocks += [_table(frame) for frame in part.tables]
+    return "\n".join(blocks)
+
+
+def _table(frame: pl.DataFrame) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in frame.columns)
+    body = "\n".join(
+        "<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>"
+        for row in frame.iter_rows()
+    )
+    return f"<table>\n<tr>{head}</tr>\n{body}\n</table>"
+
+
+def _cell(value: object) -> str:
+    return "–" if value is None else escape(str(value))
