@@ -25,7 +25,7 @@ from parsers.records import CHOICES
 
 _WITH_BONUS = CHOICES["accept_def"][1]
 POINT_COLUMNS = ("output_tok_s", "ttft_ms_median", "tpot_ms_median")
-_RATES = ("single_stream_tok_s", "decode_tok_s_at_1", "peak_log_tok_s", "best_point_tok_s")
+RATES = ("single_stream_tok_s", "decode_tok_s_at_1", "peak_log_tok_s", "best_point_tok_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def summary(group: Group) -> Summary:
         group.label,
         tuple(run.card["run_id"] for run in group.runs),
         card["engine"], card["engine_version"], card["model"], len(group.runs),
-        {name: _rate(group, name) for name in _RATES},
+        {name: _rate(group, name) for name in RATES},
         w.accept_len(windows),
         w.weighted(windows, "accept_rate_raw", "request_steps"),
         w.weighted(windows, "draft_accept_rate", "request_steps"),
