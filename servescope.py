@@ -110,6 +110,13 @@ class ParseFormat(StrEnum):
     PARQUET = "parquet"
 
 
+class DoctorFormat(StrEnum):
+    """How `doctor` answers."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 def main() -> None:
     """The console script: what the user can act on is one line on standard error."""
     try:
@@ -218,6 +225,22 @@ def parse(
             write(parse_stream(0, zone), form, out)
         else:
             write_file(Path(file), zone, form, out)
+
+
+@app.command()
+def doctor(
+    file: Annotated[str, typer.Argument(help="A log file.")],
+    form: Annotated[DoctorFormat, typer.Option("--format")] = DoctorFormat.TEXT,
+    zone: ZoneOption = None,
+    output: OutputOption = None,
+) -> None:
+    """Say what a log holds, what it lacks, and which switch that most likely comes from."""
+    from ingest.doctor import as_json, as_text, examine
+    from ingest.sources.file import place
+
+    report = examine(place(file), zone)
+    with _writable(output, binary=False) as out:
+        out.write((as_json if form is DoctorFormat.JSON else as_text)(report).encode())
 
 
 @app.command()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import polars as pl
 
 from ingest import access_rows, measure, overrides, rows_of
-from ingest.access_rows import Stamp
 from ingest.blocks import HEAD_BYTES
 from ingest.incidents import begins_run, folded, incident_of, judge
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, load_run
 from ingest.scan import GATES, Scanned, scan
 from ingest.serving import Serving, engine_of
+from ingest.times import times_of
 from parsers import (
     access,
     common_marks,
@@ -36,7 +36,6 @@ from parsers import (
 from parsers.clock import Clock
 from parsers.heads import Head, last_stamp
 from parsers.marks import Mark, Marker
-from parsers.requests import Request
 from parsers.samples import Reader
 from parsers.server_args import redact_text
 from parsers.speculation import SpecCard
@@ -174,6 +173,16 @@ class Pipeline:
         self._minute, self._encoding = state.get("minute"), state.get("encoding")
         self._stamp = Head(**state["stamp"]) if state["stamp"] else None
 
+    @property
+    def encoding(self) -> str | None:
+        """The encoding of a UTF-16 file, else None."""
+        return self._encoding
+
+    @property
+    def zone_offset_s(self) -> float | None:
+        """Seconds that the printed clock is ahead of UTC, where wrappers told it."""
+        return self._clock.ahead_s
+
     def feed(self, data: bytes) -> Batch:
         """Records of the next block.
 
@@ -233,7 +242,7 @@ class Pipeline:
         minutes = access_rows.stamps(scanned.access, self._minute)
         self._minute = scanned.access.last_stamp or self._minute
         marks = self._marks(text, final)
-        sample_ts, times = self._times(text, printed, [*marks, *asked, *minutes.values()])
+        sample_ts, times = times_of(self._clock, text, printed, [*marks, *asked, *minutes.values()])
         mark_ts, asked_ts = times[: len(marks)], times[len(marks) : len(marks) + len(asked)]
         minute_ts = dict(zip(minutes, times[len(marks) + len(asked) :], strict=True))
         serving = Serving.of(scanned.text, printed, asked)
@@ -288,39 +297,6 @@ class Pipeline:
         self._held = [(redact_text(row[0]), *row[1:]) for row in held.rows()]
         self._stamp = last_stamp(text, text.height) or self._stamp
         return marks
-
-    def _times(
-        self, text: pl.DataFrame, printed: pl.DataFrame, dated: Sequence[Mark | Request | Stamp]
-    ) -> tuple[pl.DataFrame, list[datetime | None]]:
-        """Times of samples and of all else that has a stamp, resolved together in file order."""
-        said = pl.DataFrame(
-            {
-                "off": [m.off for m in dated],
-                "date": [m.date for m in dated],
-                "time": [m.time for m in dated],
-            },
-            schema={"off": pl.Int64, "date": pl.String, "time": pl.String},
-        ).with_columns(stamp=pl.lit(None, records.TIME))
-        names = ["stamp", "date", "time"]
-        wrapped = "wrap" in text.columns
-        if not dated and not wrapped:
-            return self._clock.resolve(printed.select(names)), []
-        both = pl.concat(
-            [
-                printed.select("off", *names, item=pl.lit(None, pl.Int64)),
-                said.with_columns(item=pl.int_range(len(dated), dtype=pl.Int64)).select(
-                    "off", *names, "item"
-                ),
-            ]
-        ).sort("off", maintain_order=True)
-        if wrapped:
-            both = both.join_asof(text.select("off", "wrap", "zoned"), on="off").with_columns(
-                pl.col("zoned").fill_null(False)
-            )
-            names += ["wrap", "zoned"]
-        resolved = both.hstack(self._clock.resolve(both.select(names)))
-        of_items = resolved.filter(pl.col("item").is_not_null()).sort("item")["ts"].to_list()
-        return resolved.filter(pl.col("item").is_null()).select("ts", "ts_inferred"), of_items
 
     def _walk(
         self,

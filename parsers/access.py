@@ -6,7 +6,7 @@ They are printed when a response starts, so a count is of responses begun, not o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -30,6 +30,7 @@ HEALTH_PATHS = (
 )
 _TAIL = r"^([A-Z]{3,10}) (\S+) HTTP/1\.[01]\" ([1-5][0-9]{2})(?:[^0-9]|$)"
 _ANYWHERE = r"\"[A-Z]{3,10} \S+ HTTP/1\.[01]\" [1-5][0-9]{2}(?:[^0-9]|$)"
+_BRACKETED = r"^\[20[0-9-]{8} [0-9:]{8}\] INFO: {5}"
 # How uvicorn begins a line where nothing gives it a stamp.
 _STAMPLESS = r"^(?:\([A-Za-z]\w* pid=[0-9]+\) )?[A-Z]+: {1,8}\S+ - \""
 _STAMP = (
@@ -54,12 +55,19 @@ ROWS: Schema = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access lines of a block: ROWS of them; the same summed up, as `counted` does; and the
-    block's last stamp, for those at the start of the next block."""
+    """Access lines of a block.
+
+    Attributes:
+        rows: ROWS of them.
+        counts: the same summed up, as `counted` does.
+        last_stamp: the block's last stamp, for those at the start of the next block.
+        engine: sglang where they begin with its stamp in brackets (0.3.4 on), else None.
+    """
 
     rows: pl.DataFrame
     counts: pl.DataFrame
     last_stamp: str | None
+    engine: str | None = None
 
 
 def read(text: pl.DataFrame) -> tuple[pl.DataFrame, Access]:
@@ -88,13 +96,14 @@ def read(text: pl.DataFrame) -> tuple[pl.DataFrame, Access]:
         text = text.with_columns(
             access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
         )
-    return text, Access(rows, _summed(forms), _last_stamp(text))
+    engine = "sglang" if maybe["line"].str.contains(_BRACKETED).any() else None
+    return text, Access(rows, _summed(forms), _last_stamp(text), engine)
 
 
 def numbered(found: Access, first: int) -> Access:
     """The same with line numbers that begin at `first`."""
     no = pl.col("no") + first
-    return Access(found.rows.with_columns(no), found.counts.with_columns(no), found.last_stamp)
+    return replace(found, rows=found.rows.with_columns(no), counts=found.counts.with_columns(no))
 
 
 def _forms(rows: pl.DataFrame) -> pl.DataFrame:
