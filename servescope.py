@@ -156,6 +156,10 @@ def up(
     port: PortOption = DEFAULT_PORT,
     label: LabelOption = None,
     zone: ZoneOption = None,
+    bench: Annotated[
+        list[str] | None,
+        typer.Option("--bench", help="Folder to take benchmark results from as they appear."),
+    ] = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Follow logs and show them live in the browser."""
@@ -163,7 +167,7 @@ def up(
 
     specs = [SourceSpec(location, label, zone) for location in sources or []]
     check(specs)
-    _serve(store, specs, port)
+    _serve(store, specs, port, bench or [])
 
 
 @app.command()
@@ -383,13 +387,17 @@ def status(
             print(status_line(source, datetime.now(UTC)))
 
 
-def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
+def _serve(
+    store_path: Path, specs: Sequence[SourceSpec], port: int, bench: Sequence[str] = ()
+) -> None:
     """Follow the sources and serve the pages until the user stops it."""
     import uvicorn
 
     from dashboard.app import build_app
     from data.store import Store
     from ingest import control
+    from ingest.bench_desk import BenchDesk
+    from ingest.bench_watch import BenchWatch
     from ingest.commands import Commands
     from ingest.supervisor import Supervisor
 
@@ -398,9 +406,11 @@ def _serve(store_path: Path, specs: Sequence[SourceSpec], port: int) -> None:
     place = _absolute(store_path)
     with Store.open(place) as store, control.listening(port) as (socket, url):
         supervisor = Supervisor(store, specs)
-        with control.published(place, url) as token:
+        watch = BenchWatch(store, bench)
+        with control.published(place, url) as token, watch:
             store.announce(url)
-            web = build_app(store, supervisor, [control.route(Commands(store, supervisor), token)])
+            routes = [control.route(Commands(store, supervisor), token)]
+            web = build_app(store, supervisor, routes, BenchDesk(store, watch))
             config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=3)
             print(f"Servescope: {url} (store {place}; stop with Ctrl-C)", flush=True)
             with contextlib.suppress(KeyboardInterrupt):

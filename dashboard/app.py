@@ -11,6 +11,7 @@ from typing import Final
 import streamlit as st
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
+from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard import context, settings
 from dashboard.access import LocalPagesOnly
@@ -20,11 +21,17 @@ FRAME: Final = Path(__file__).with_name("frame.py")
 
 
 def build_app(
-    store: Store, supervisor: context.Supervisor, routes: Sequence[BaseRoute] = ()
+    store: Store,
+    supervisor: context.Supervisor,
+    routes: Sequence[BaseRoute] = (),
+    bench: context.BenchDesk | None = None,
 ) -> st.App:
     """The dashboard over this store. Ingest starts and stops with the server."""
     settings.pin()
-    context.enter(context.Context(store, supervisor))
+    # Beside the script lies a folder `pages`, which Streamlit would take for pages of its own: the
+    # first visitor would get an empty one, were it not the first page that is asked for.
+    PagesManager.uses_pages_directory = False
+    context.enter(context.Context(store, supervisor, bench))
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+import polars as pl
+
 from data.store import Store
 
 
@@ -44,12 +46,40 @@ class Supervisor(Protocol):
     def tail(self, source_id: str, n: int) -> Sequence[str]: ...
 
 
+class Preview(Protocol):
+    """A benchmark's file as it would be stored."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def format(self) -> str: ...
+    @property
+    def points(self) -> pl.DataFrame: ...  # parsers.records.BENCH_RESULTS
+    @property
+    def new(self) -> int: ...
+    @property
+    def unread(self) -> Sequence[str]: ...  # columns that nobody has named
+    @property
+    def problem(self) -> str | None: ...
+
+
+class BenchDesk(Protocol):
+    """What the Bench page does with files; uploads are pairs of a name and bytes."""
+
+    def preview(self, uploads: Sequence[tuple[str, bytes]]) -> Sequence[Preview]: ...
+    def save(self, uploads: Sequence[tuple[str, bytes]], label: str | None) -> int: ...
+    def name_column(self, header: str, column: str, unit: str | None) -> None: ...
+    def join(self) -> int: ...
+    def watched(self) -> Sequence[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The store and the supervisor of this process."""
 
     store: Store
     supervisor: Supervisor
+    bench: BenchDesk | None = None  # None: results are shown, none are taken in
 
 
 _current: list[Context] = []

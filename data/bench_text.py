@@ -47,7 +47,7 @@ def overview(points: pl.DataFrame) -> pl.DataFrame:
         **{name: pl.col(column).round(digits) for name, (column, digits) in rounded.items()},
         run=pl.coalesce("run_label", pl.col("run_id").str.head(12)),
         joined="join_method",
-        odd=pl.col("extra").map_elements(lambda text: len(_oddities(text)), pl.Int64),
+        odd=pl.col("extra").map_elements(lambda text: len(oddities_of(text)), pl.Int64),
     )
     return shown.select(
         name for name in shown.columns if name in ("point", "odd") or shown[name].count()
@@ -65,7 +65,7 @@ def point_name(row: Mapping[str, Any]) -> str:
 def oddities(points: pl.DataFrame) -> Iterator[tuple[str, str]]:
     """Every oddity with the name of its point, a difference in tokens included."""
     for row in points.iter_rows(named=True):
-        for said in [*_oddities(row["extra"]), *token_lines(row)]:
+        for said in [*oddities_of(row["extra"]), *token_lines(row)]:
             yield point_name(row), said
 
 
@@ -82,7 +82,8 @@ def token_lines(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _oddities(extra: str | None) -> list[str]:
+def oddities_of(extra: str | None) -> list[str]:
+    """The reasons to doubt a point that its `extra` holds."""
     return list(json.loads(extra or "{}").get("oddities", []))
 
 

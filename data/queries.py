@@ -94,6 +94,11 @@ def find_runs(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
     raise CommandError(f"no run is called {text!r}; `servescope runs` lists them")
 
 
+def has_bench(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether any benchmark result is stored."""
+    return con.execute("SELECT 1 FROM bench_results LIMIT 1").fetchone() is not None
+
+
 def runs_of_files(con: duckdb.DuckDBPyConnection, paths: Sequence[str]) -> list[str]:
     """The runs that were read from these files, oldest first."""
     rows = con.sql(

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from data.errors import SourceError
 from ingest.sources.file import LocalFile
-from parsers.bench.columns import Maps
-from parsers.bench.points import Found
-from parsers.bench.read import NoJson, is_server_log, read
+from parsers.bench.sniff import TITLE, is_server_log
+
+if TYPE_CHECKING:
+    from parsers.bench.columns import Maps
+    from parsers.bench.points import Found
 
 HEAD_BYTES = 1 << 18
 WHOLE_BYTES = 1 << 30  # a detailed result with every request of a long run
 TEXT_BYTES = 64 << 20  # beyond this a text is a log
 LOG_BYTES = 4 << 30  # of a log that is searched for tables
-_TITLE = b" Benchmark Result ="
+_TITLE = TITLE.encode()
 _BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its rows
 
 
@@ -34,27 +37,51 @@ class BenchFile:
     is_log: bool  # it holds lines of a server as well
 
 
-def look(path: Path, maps: Maps | None = None) -> BenchFile:
-    """Read a file for results. SourceError if it cannot be read or is a damaged result."""
+def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
+    """Read a file for results. SourceError if it cannot be read or is a damaged result.
+
+    `maps` gives what the user said of columns; asked for only where there is something to read.
+    A plain log is passed by without loading any reader.
+    """
     with closing(LocalFile(path)) as file:
         file.refuse_binary()
         size = file.size()
         head = file.read(0, HEAD_BYTES)
-        document = head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+        document = _is_document(head)
         log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
         if not log and size > WHOLE_BYTES:
             raise SourceError(f"{path}: is a result of {size / 1e9:.1f} GB; leave the details out")
         if document and _is_json_log(head):
             return BenchFile(path, "", size, None, is_log=True)
         data = b"\n".join(_around_tables(path, size)) if log else file.read(0, size)
+    return _read(path, data, size, maps, log=log, document=document)
+
+
+def look_at(name: str, data: bytes, maps: Callable[[], Maps] = dict) -> BenchFile:
+    """Read results that came as bytes, under this name."""
+    document = _is_document(data)
+    log = not document and is_server_log(_text(data[:HEAD_BYTES]))
+    return _read(Path(name), data, len(data), maps, log=log, document=document)
+
+
+def _read(
+    path: Path, data: bytes, size: int, maps: Callable[[], Maps], *, log: bool, document: bool
+) -> BenchFile:
     content = hashlib.sha256(data).hexdigest()
     if not data.strip():
         return BenchFile(path, content, size, None, is_log=log)
+    from parsers.bench.read import NoJson, read
+
     try:
-        found = read(_text(data), maps)
+        found = read(_text(data), maps())
     except NoJson as error:
         raise SourceError(f"{path}: {error}; copy the file again") from error
-    return BenchFile(path, content, size, found, is_log=log or is_server_log(_text(data)))
+    is_log = log or (not document and is_server_log(_text(data)))
+    return BenchFile(path, content, size, found, is_log=is_log)
+
+
+def _is_document(data: bytes) -> bool:
+    return data[:HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def _text(data: bytes) -> str:

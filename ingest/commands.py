@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from data import bench, queries, run_data
+from data import queries, run_data
 from data.baseline import find_base
 from data.errors import CommandError
 from data.question import select
@@ -72,6 +72,8 @@ class Commands:
 
     def bench(self, runs: Sequence[str]) -> pl.DataFrame:
         """The benchmark points, of these runs or of all; what has no run yet is joined first."""
+        from data import bench
+
         bench.join(self._store)
         with self._store.cursor() as con:
             return bench.points(con, [queries.find_runs(con, run)[0] for run in runs])
@@ -81,6 +83,7 @@ class Commands:
 
         `meanings`: header, column of a benchmark and unit (or None) of each.
         """
+        from data import bench
         from ingest.imports import import_paths
 
         paths: list[str] = []

@@ -1,21 +1,27 @@
-"""`servescope import`: logs and benchmark files, told apart by what they hold."""
+"""`servescope import`: logs and benchmark files, told apart by what they hold.
+
+What only benchmarks need is loaded where there is one: an import of logs must not wait for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from data import bench as store_bench
 from data import queries
 from data.errors import SourceError
 from data.store import Store
-from ingest.bench_import import BenchRead, import_bench
 from ingest.bench_read import BenchFile, look
 from ingest.claims import Claims
 from ingest.importer import ImportReport, Progress, import_logs
 from ingest.sources.file import LOGS, expand
-from parsers.bench.columns import Maps
+
+if TYPE_CHECKING:
+    from ingest.bench_import import BenchRead
+    from parsers.bench.columns import Maps
 
 BENCH_ONLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
 _NO_LOG = "no line of an SGLang or vLLM server in it"
@@ -59,9 +65,8 @@ def import_paths(
         progress: told how many bytes of logs are read, of how many.
         claims: of the readers of this process.
     """
-    with store.cursor() as con:
-        maps = store_bench.maps(con)
-    found, given = _sort_out(locations, maps), _sort_out(bench, maps, only_bench=True)
+    found = _sort_out(locations, maps_of(store))
+    given = _sort_out(bench, maps_of(store), only_bench=True)
     report = Imported(notes=[*found.notes, *given.notes])
     if found.logs:
         logs = import_logs(
@@ -74,13 +79,38 @@ def import_paths(
         ]
         for name in ("files", "read_bytes", "lines", "samples", "run_ids"):
             setattr(report, name, getattr(logs, name))
-    report.bench = import_bench(store, found.bench, label=label, zone=zone)
+    if found.bench:
+        from ingest.bench_import import import_bench
+
+        report.bench = import_bench(store, found.bench, label=label, zone=zone)
     if given.bench:
         _join_given(store, given.bench, found.logs, report, label, zone)
     if report.run_ids or any(read.new for read in report.bench):
-        report.joined += store_bench.join(store)
+        report.joined += _join(store)
     report.notes += [note for read in report.bench for note in read.notes]
     return report
+
+
+def maps_of(store: Store) -> Callable[[], Maps]:
+    """What the user said of columns, read from the store when it is asked for."""
+
+    @cache
+    def maps() -> Maps:
+        from data import bench
+
+        with store.cursor() as con:
+            return bench.maps(con)
+
+    return maps
+
+
+def _join(store: Store) -> int:
+    with store.cursor() as con:
+        if not queries.has_bench(con):
+            return 0
+    from data import bench
+
+    return bench.join(store)
 
 
 def _join_given(
@@ -92,6 +122,9 @@ def _join_given(
     zone: str | None,
 ) -> None:
     """Store results that the user says are of these logs."""
+    from data import bench
+    from ingest.bench_import import import_bench
+
     with store.cursor() as con:
         run_ids = queries.runs_of_files(con, [str(path) for path in logs])
     if not run_ids:
@@ -99,10 +132,12 @@ def _join_given(
     reads = import_bench(store, files, label=label, zone=zone)
     report.bench += reads
     ids = [bench_id for read in reads for bench_id in read.bench_ids]
-    report.joined += store_bench.join(store, run_ids=run_ids, only=ids)
+    report.joined += bench.join(store, run_ids=run_ids, only=ids)
 
 
-def _sort_out(locations: Sequence[str], maps: Maps, *, only_bench: bool = False) -> _Found:
+def _sort_out(
+    locations: Sequence[str], maps: Callable[[], Maps], *, only_bench: bool = False
+) -> _Found:
     """Every file of the locations by what it holds; SourceError before anything is stored."""
     found = _Found()
     for location in locations:

@@ -17,7 +17,6 @@ from ingest.blocks import Block, BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.sources import stdin
 from ingest.sources.file import HEAD_BYTES, LocalFile
-from parsers.bench import frames
 
 
 def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
@@ -42,6 +41,8 @@ def write_file(path: Path, zone: str | None, form: str, out: BinaryIO) -> None:
 
     As csv and parquet a log gives its samples, a file of results only these.
     """
+    from parsers.bench import frames
+
     held = look(path)
     points = held.found.points if held.found else []
     results = frames.frame(frames.rows(points, str(path)))

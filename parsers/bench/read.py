@@ -24,14 +24,9 @@ from parsers.bench import (
 )
 from parsers.bench.columns import Maps
 from parsers.bench.points import Found, Point
+from parsers.bench.sniff import is_server_log
 from parsers.records import LATENCIES
 
-# What a log of a running server has and a benchmark's transcript has not.
-_SERVER_LOG = re.compile(
-    r"Decode batch|Prefill batch|Avg (?:prompt|generation) throughput|server_args=ServerArgs"
-    r"|server_args=\{|vLLM API server version|The server is fired up|Starting vLLM server"
-    r"|SpecDecoding metrics"
-)
 _TITLE = re.compile(r"(?:Serving|Offline Throughput) Benchmark Result")
 _HEAD = 1 << 16
 
@@ -56,11 +51,6 @@ def read(text: str, maps: Maps | None = None) -> Found | None:
     if found is not None:
         oddities.mark(found.points)
     return found
-
-
-def is_server_log(text: str) -> bool:
-    """Whether the text holds lines of a running server."""
-    return _SERVER_LOG.search(text) is not None
 
 
 def _plain(text: str, maps: Maps | None) -> Found | None:

@@ -1,0 +1,230 @@
+"""Charts of benchmark points: frames of `dashboard.bench_view` in, Altair charts out."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import altair as alt
+import polars as pl
+
+from dashboard import theme, words
+
+HEIGHT: Final = 340
+Chart = alt.LayerChart | alt.FacetChart
+_SHAPES: Final = [
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "cross",
+    "triangle-down",
+    "triangle-right",
+]
+
+
+def curve(points: pl.DataFrame) -> Chart | None:
+    """Output throughput over concurrency (log2), a line a set-up; the server's cap as a rule."""
+    rows = points.drop_nulls(["concurrency", "output_tok_s"]).filter(pl.col("concurrency") > 0)
+    if rows.is_empty():
+        return None
+    most = float(rows["concurrency"].max())  # type: ignore[arg-type]
+    x = alt.X(
+        "concurrency:Q",
+        title="concurrent requests",
+        scale=alt.Scale(type="log", base=2, nice=False, padding=12),
+        axis=alt.Axis(values=_powers(rows), format=",d", grid=False),
+    )
+    y = alt.Y("output_tok_s:Q", title="output tok/s", scale=alt.Scale(zero=True))
+    base = alt.Chart(_values(rows, "concurrency", "output_tok_s", "tok_s_user")).encode(
+        x, y, _colour(rows)
+    )
+    tip = [
+        alt.Tooltip("set:N", title="set-up"),
+        alt.Tooltip("concurrency:Q", format=",d"),
+        alt.Tooltip("output_tok_s:Q", title="output tok/s", format=",.1f"),
+        alt.Tooltip("tok_s_user:Q", title="tok/s per user", format=",.1f"),
+        alt.Tooltip("name:N", title="file"),
+    ]
+    layers: list[alt.Chart] = [
+        base.mark_line(strokeWidth=1.8).encode(alt.Y("mean(output_tok_s):Q"), detail="set:N"),
+        base.mark_point(filled=True, size=70, opacity=1).encode(_shape(rows), tooltip=tip),
+    ]
+    caps = rows.filter(pl.col("cap").is_not_null() & (pl.col("cap") <= most * 2))
+    if caps.height:
+        layers = [*_cap_layers(caps), *layers]
+    return alt.layer(*layers).properties(height=HEIGHT)
+
+
+def _cap_layers(rows: pl.DataFrame) -> list[alt.Chart]:
+    """A rule where the server stops to admit more; right of it the cap limits."""
+    caps = rows.select("cap").unique().sort("cap")
+    data = caps.with_columns(text=pl.format("cap {}", "cap"))
+    base = alt.Chart(data).encode(alt.X("cap:Q"))
+    return [
+        base.mark_rule(color=theme.RULE, strokeDash=[6, 4]),
+        base.mark_text(color=theme.RULE, align="left", dx=4, dy=6, baseline="top").encode(
+            y=alt.value(0), text="text:N"
+        ),
+    ]
+
+
+def _powers(rows: pl.DataFrame) -> list[float]:
+    """The concurrencies that were measured, thinned where there are many."""
+    values = sorted(set(rows["concurrency"].to_list()))
+    return values if len(values) <= 10 else values[:: len(values) // 8]
+
+
+def frontier(points: pl.DataFrame) -> pl.DataFrame:
+    """Points with `best`: none has more for a user and more for a GPU at once. Column y: tokens
+    per second of a GPU, of the whole server where no point says how many it has."""
+    per_gpu = points["tok_s_gpu"].count() > 0
+    rows = points.with_columns(y=pl.col("tok_s_gpu" if per_gpu else "output_tok_s"))
+    rows = rows.drop_nulls(["tok_s_user", "y"]).sort(
+        ["tok_s_user", "y"], descending=[True, True], maintain_order=True
+    )
+    before = pl.col("y").cum_max().shift(1)
+    return rows.with_columns(best=(pl.col("y") > before).fill_null(True))
+
+
+def pareto(points: pl.DataFrame) -> Chart | None:
+    """Throughput per GPU over throughput per user; the frontier is a step line."""
+    rows = frontier(points)
+    if rows.is_empty():
+        return None
+    per_gpu = points["tok_s_gpu"].count() > 0
+    x = alt.X("tok_s_user:Q", title="tok/s per user (1000 / TPOT)", scale=alt.Scale(zero=True))
+    title = "output tok/s per GPU" if per_gpu else "output tok/s (GPUs not known)"
+    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True))
+    data = _values(rows, "tok_s_user", "y", "best", "concurrency")
+    base = alt.Chart(data).encode(x, y)
+    tip = [
+        alt.Tooltip("set:N", title="set-up"),
+        alt.Tooltip("concurrency:Q", format=",d"),
+        alt.Tooltip("tok_s_user:Q", title="tok/s per user", format=",.1f"),
+        alt.Tooltip("y:Q", title=title, format=",.1f"),
+        alt.Tooltip("name:N", title="file"),
+    ]
+    line = base.transform_filter("datum.best").mark_line(
+        interpolate="step-before", color=theme.RULE, strokeWidth=1.5
+    )
+    dots = base.mark_point(filled=True, size=70).encode(
+        _colour(rows),
+        _shape(rows),
+        opacity=alt.condition("datum.best", alt.value(1.0), alt.value(0.3)),
+        tooltip=tip,
+    )
+    return alt.layer(line, dots).properties(height=HEIGHT)
+
+
+def ranges(points: pl.DataFrame, metric: str) -> Chart | None:
+    """Median, p90 and p99 of a latency (`ttft`, `tpot`, `e2e`) as dots on a line, a row a point."""
+    names = [f"{metric}_ms_{statistic}" for statistic in ("median", "p90", "p95", "p99")]
+    rows = points.filter(pl.any_horizontal(pl.col(names).is_not_null()))
+    if rows.is_empty():
+        return None
+    rows = rows.with_columns(row=_row_names(rows), place=pl.int_range(pl.len()))
+    data = (
+        _values(rows, "row", "place", *names)
+        .unpivot(
+            names, index=["set", "slot", "name", "row", "place"],
+            variable_name="statistic", value_name="ms",
+        )
+        .drop_nulls("ms")
+        .filter(pl.col("ms") > 0)
+        .with_columns(pl.col("statistic").str.split("_").list.last().replace("median", "p50"))
+    )  # fmt: skip
+    if data.is_empty():
+        return None
+    y = alt.Y(
+        "row:N", sort=alt.EncodingSortField("place"), title=None,
+        axis=alt.Axis(labelLimit=220, grid=True, ticks=False, domain=False),
+    )  # fmt: skip
+    title, scale = f"{metric.upper()}, ms (log)", alt.Scale(type="log", nice=True)
+    x = alt.X("ms:Q", title=title, scale=scale)
+    base = alt.Chart(data).encode(y, _colour(rows, legend=False))
+    span = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
+        alt.X("min(ms):Q", title=title, scale=scale), alt.X2("max(ms):Q")
+    )
+    order = ["p50", "p90", "p95", "p99"]
+    dots = base.mark_point(filled=True, size=70, opacity=1).encode(
+        x,
+        alt.Shape(
+            "statistic:N",
+            scale=alt.Scale(domain=order, range=["circle", "diamond", "triangle-up", "square"]),
+            legend=alt.Legend(
+                title=None,
+                orient="top",
+                symbolFillColor=theme.RULE,
+                symbolStrokeColor=theme.RULE,
+            ),
+        ),
+        tooltip=[
+            alt.Tooltip("row:N", title="point"),
+            alt.Tooltip("statistic:N"),
+            alt.Tooltip("ms:Q", title="ms", format=",.2f"),
+            alt.Tooltip("name:N", title="file"),
+        ],
+    )
+    return alt.layer(span, dots).properties(height=alt.Step(22))
+
+
+def _row_names(rows: pl.DataFrame) -> pl.Series:
+    names: list[str] = []
+    for row in rows.iter_rows(named=True):
+        load = f" · {row['concurrency']:g}" if row["concurrency"] else ""
+        rate = f" · {row['request_rate']:g}/s" if not load and row["request_rate"] else ""
+        name = f"{row['set']}{load}{rate}"
+        names.append(name)
+    numbered = [
+        name if (nth := names[:at].count(name)) == 0 else f"{name} ({nth + 1})"
+        for at, name in enumerate(names)
+    ]
+    return pl.Series(numbered, dtype=pl.String)
+
+
+def _values(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
+    return rows.select("set", "slot", "name", *names)
+
+
+def _colour(rows: pl.DataFrame, *, legend: bool = True) -> alt.Color:
+    """The colour of a set-up, from the palette by slot; the legend says the names."""
+    used = rows.select("slot", "set").unique("slot", maintain_order=True).rows()
+    label = "".join(f"datum.label == '{slot}' ? {json.dumps(name)} : " for slot, name in used)
+    shown = alt.Legend(
+        title=None, orient="top", columns=2, labelLimit=150, symbolType="circle",
+        values=[slot for slot, _ in used], labelExpr=f"{label}datum.label",
+    ) if legend else None  # fmt: skip
+    return alt.Color("slot:N", scale=alt.Scale(domain=theme.SLOTS), legend=shown)
+
+
+def _shape(rows: pl.DataFrame) -> alt.Shape:
+    """Besides its colour a set-up has a shape of its own."""
+    slots = theme.SLOTS
+    return alt.Shape(
+        "slot:N",
+        scale=alt.Scale(domain=slots, range=[_SHAPES[int(s) % len(_SHAPES)] for s in slots]),
+        legend=None,
+    )
+
+
+def curve_text(points: pl.DataFrame) -> str:
+    """The numbers of the curve in a sentence a set-up, for those who cannot see it."""
+    parts = []
+    for (name,), rows in points.drop_nulls(["concurrency", "output_tok_s"]).group_by(
+        "set", maintain_order=True
+    ):
+        pairs = rows.sort("concurrency").select("concurrency", "output_tok_s").rows()
+        told = ", ".join(f"{words.number(y)} at {words.whole(x)}" for x, y in pairs[:8])
+        parts.append(f"{name}: {told}")
+    return "Output tokens per second by concurrent requests. " + "; ".join(parts) + "."
+
+
+def pareto_text(points: pl.DataFrame) -> str:
+    """The frontier in words."""
+    best = frontier(points).filter("best")
+    told = ", ".join(
+        f"{words.number(row['y'])} at {words.number(row['tok_s_user'])} per user ({row['set']})"
+        for row in best.head(6).iter_rows(named=True)
+    )
+    return f"Throughput against throughput per user; on the frontier: {told}."

@@ -1,0 +1,121 @@
+"""The Bench page: which set-up wins at my concurrency, and can the numbers be trusted."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import polars as pl
+import streamlit as st
+
+from dashboard import bench_take, bench_view, words
+from dashboard.charts import bench as charts
+from dashboard.context import current
+from dashboard.guard import guarded
+from data import bench, bench_text, export, queries
+
+
+@guarded
+def page() -> None:
+    """What there is, the charts, the table, and the server's side of the selected point."""
+    with current().store.cursor() as con:
+        stored = bench.points(con)
+        points = bench_view.with_sets(stored, queries.runs_table(con))
+        unread = bench.unread_files(con)
+    if points.is_empty():
+        st.subheader("No benchmark results yet.", anchor=False)
+        st.info(
+            "Drop the output of a benchmark here, or bring it in with "
+            "`servescope import /path/to/results`. Read are sglang.bench_serving, vllm bench, "
+            "GuideLLM, AIPerf, inference-perf, InferenceX, and tables and lines made by hand."
+        )
+        bench_take.drop_zone(expanded=True)
+        return
+    st.subheader(words.plain(bench_view.headline(points)), anchor=False)
+    bench_take.drop_zone(expanded=False)
+    for path, headers in unread:
+        st.caption(words.plain(f"{path}: columns not recognised: {', '.join(headers)}"))
+    shown = points.filter(pl.col("set").is_in(_chosen(points)))
+    if shown.is_empty():
+        st.caption("Choose a set-up to see its points.")
+        return
+    _charts(shown)
+    selected = _table(shown)
+    st.download_button(
+        "Download as CSV", export.render(stored, "csv"), "servescope-bench.csv", "text/csv",
+        icon=":material/download:", on_click="ignore", key="bench_csv",
+    )  # fmt: skip
+    if selected is None:
+        st.caption("Select a row to see what the server's log says of that time.")
+    else:
+        _point(shown.row(selected, named=True))
+
+
+def _chosen(points: pl.DataFrame) -> list[str]:
+    names = points["set"].unique(maintain_order=True).to_list()
+    if len(names) == 1:
+        return names
+    chosen: list[str] = st.multiselect(
+        "Set-ups shown", names, default=bench_view.default_sets(points), key="bench_sets"
+    )
+    return chosen
+
+
+def _charts(shown: pl.DataFrame) -> None:
+    left, right = st.columns(2, gap="medium")
+    with left:
+        _chart(
+            "Output throughput by concurrency", charts.curve(shown), charts.curve_text(shown),
+            "No point names its concurrency and its throughput.",
+        )  # fmt: skip
+    with right:
+        _chart(
+            "Throughput for one user and for a GPU", charts.pareto(shown),
+            charts.pareto_text(shown), "No point has a TPOT and a throughput.",
+        )  # fmt: skip
+    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"))
+    for column, (metric, title) in zip(st.columns(2, gap="medium"), latencies, strict=True):
+        with column:
+            _chart(
+                f"{title}: median, p90, p95, p99", charts.ranges(shown, metric),
+                f"{title} in milliseconds of each point; the table below has the numbers.",
+                f"No point has a {metric.upper()}.",
+            )  # fmt: skip
+
+
+def _chart(title: str, chart: Any, alt: str, missing: str) -> None:
+    st.markdown(f"**{title}**")
+    if chart is None:
+        st.caption(missing)
+    else:
+        st.altair_chart(chart, width="stretch", alt=alt)
+
+
+def _table(shown: pl.DataFrame) -> int | None:
+    """The table; the position of the selected row. Its key changes with its rows."""
+    table = bench_view.table(shown)
+    rows = hashlib.sha256("".join(shown["bench_id"]).encode()).hexdigest()[:12]
+    event = st.dataframe(
+        table, key=f"bench_{rows}", hide_index=True, placeholder=words.MISSING,
+        column_order=[name for name in table.columns if table[name].count()],
+        column_config=bench_view.columns(), on_select="rerun", selection_mode="single-row",
+        alt=bench_view.headline(shown),
+    )  # fmt: skip
+    positions = event["selection"]["rows"]
+    return positions[0] if positions else None
+
+
+def _point(row: dict[str, Any]) -> None:
+    """One point: reasons to doubt it, and the server's side."""
+    st.markdown(f"**{words.plain(row['name'] + bench_view.at(row))}**")
+    for doubt in bench_view.doubts(row):
+        st.warning(words.plain(doubt), icon=":material/warning:")
+    st.text(bench_view.join_sentence(row))
+    sides = bench_view.server_side(row)
+    if sides is not None:
+        st.dataframe(sides, hide_index=True, key="sides", alt=bench_text.point_name(row))
+    check = bench_view.token_sentence(row)
+    if check is not None:
+        st.caption(words.plain(check))
+    for said in bench_view.notes(row):
+        st.caption(words.plain(said))
