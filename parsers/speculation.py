@@ -34,8 +34,9 @@ class SpecCard:
 def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> tuple[str, int] | None:
     """Which formula SGLang's printed rate has, told from the lines themselves.
 
-    `#pending-token` came with 0.5.11, the release of the strict rate. Without it the first line
-    on which the two formulas differ decides; None while none does.
+    `#pending-token` came with 0.5.11, the release of the strict rate; the prefill lines of 0.5.9
+    and 0.5.10 name their graph and not yet it. Without either the first line on which the two
+    formulas differ decides; None while none does.
 
     Args:
         rows: decode and prefill rows of one run in file order.
@@ -44,9 +45,13 @@ def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> tuple[str, int] | 
     Returns:
         the formula and the byte offset of the line that tells it.
     """
-    pending = rows.filter(pl.col("extra").str.contains('"#pending-token"', literal=True))
-    if pending.height:
-        return STRICT, int(pending["byte_offset"][0])
+    has_pending = pl.col("extra").str.contains('"#pending-token"', literal=True).fill_null(False)
+    # Both names stand behind the graph's place: a line that has a graph and a rate is whole.
+    whole = pl.col("graph_on").is_not_null() & pl.col("prompt_tok_s").is_not_null()
+    telling = rows.filter(has_pending | ((pl.col("kind") == "prefill") & whole))
+    if telling.height:
+        first = telling.head(1).select("byte_offset", pending=has_pending)
+        return (STRICT if first["pending"][0] else WITH_BONUS), int(first["byte_offset"][0])
     if not draft_tokens or draft_tokens < 2:
         return None
     length, rate = pl.col("accept_len"), pl.col("accept_rate_raw")

@@ -69,7 +69,8 @@ def _spec_columns(labels: Sequence[str]) -> dict[str, pl.Expr]:
     label = "Per-position acceptance rate"
     if label in labels:
         columns["accept_per_position"] = (
-            pl.col(label).str.split(", ").cast(pl.List(REAL), strict=False)
+            # One draft token a step: the list is one number.
+            pl.col(label).cast(pl.String).str.split(", ").cast(pl.List(REAL), strict=False)
         )
     return columns
 

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from ingest.pipeline import Pipeline
+from parsers import forms
 from tests import formats_doc
 from tests.formats_corpus import Entry, become, entries
 from tests.logs import SOURCE, one
@@ -21,9 +22,13 @@ def test_a_line_of_the_corpus_becomes_what_it_says(entry: Entry) -> None:
     assert become(entry.line) == entry.expect
 
 
+@pytest.mark.parametrize("fewest", [1, forms.FEWEST])
 @pytest.mark.parametrize("kind", ["decode", "prefill", "stats", "spec"])
-def test_a_learnt_pattern_reads_what_the_line_alone_gives(kind: str) -> None:
-    """From the second one on, lines of a form are read all at once."""
+def test_a_learnt_form_reads_what_the_line_alone_gives(
+    kind: str, fewest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the second one on, lines of a form are read all at once, many of them by their bytes."""
+    monkeypatch.setattr(forms, "FEWEST", fewest)
     for entry in ENTRIES:
         # V0 counts since the start: a second line like the first says that nothing happened.
         if entry.kind == kind and "Speculative metrics" not in entry.line:
