@@ -104,6 +104,15 @@ def contexts(rate: float, last: int) -> Case:
     return case(held(20, kv_tokens=500) + held(20, 21, kv_tokens=last, gen_tok_s=rate))
 
 
+def slowing(last_context: int) -> Case:
+    rates = ((100.0, 500), (85.0, 500), (70.0, last_context))
+    return case(
+        row
+        for i, (rate, context) in enumerate(rates)
+        for row in held(40, 1 + 40 * i, kv_tokens=context, gen_tok_s=rate)
+    )
+
+
 def prompts(cached: int, **more: Any) -> Case:
     return case([prefill(i, new_tokens=400, cached_tokens=cached) for i in range(1, 121)], **more)
 
@@ -212,10 +221,7 @@ TRIED: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
     "graph_off_when_large": (lambda: graphs(32, 40), lambda: graphs(32, None)),
     "slowed_by_prefill": (lambda: beside_prefill(40.0), lambda: beside_prefill(90.0)),
     "slower_with_context": (lambda: contexts(60.0, 9_000), lambda: contexts(95.0, 9_000)),
-    "slower_over_time": (
-        lambda: case(held(60, kv_tokens=500) + held(60, 61, kv_tokens=500, gen_tok_s=70.0)),
-        lambda: case(held(60, kv_tokens=500) + held(60, 61, kv_tokens=5_000, gen_tok_s=70.0)),
-    ),
+    "slower_over_time": (lambda: slowing(500), lambda: slowing(5_000)),
     "prefix_cache_useless": (lambda: prompts(0), lambda: prompts(100)),
     "overlap_off": (
         lambda: case(events=[event("override", "Overlap scheduler is disabled because of …")]),

@@ -145,17 +145,17 @@ def slower_over_time(case: Case) -> Iterator[Finding]:
     if spreads[0] is None or spreads[1] is None or not alike:
         return
     ratio = (spreads[1] - spreads[0]).interval(intervals.WITHIN_RUN)
-    if ratio.high >= 0.9:
+    rates = [w.rate(part) or 0.0 for part in (first, rows.slice(third, third), last)]
+    if ratio.high >= 0.9 or not rates[0] > rates[1] > rates[2]:
         return
-    rates = w.rate(first) or 0.0, w.rate(last) or 0.0
     yield Finding(
         "slower_over_time", WARNING,
         f"The same work got slower: {rates[0]:.0f} tok/s in the first third of the steady windows "
-        f"with {rows['running_reqs'][0]} running, {rates[1]:.0f} in the last.",
+        f"with {rows['running_reqs'][0]} running, {rates[2]:.0f} in the last.",
         "Running count and context are the same, so it is the server or its machine.",
         "clocks and temperature of the GPUs, other work on the machine, or a restart",
-        {"first_tok_s": round(rates[0], 1), "last_tok_s": round(rates[1], 1)},
-        cost_tok_s=rates[0] - rates[1], **shown(last),
+        {"first_tok_s": round(rates[0], 1), "last_tok_s": round(rates[2], 1)},
+        cost_tok_s=rates[0] - rates[2], **shown(last),
     )  # fmt: skip
 
 
