@@ -96,7 +96,8 @@ def read(text: pl.DataFrame) -> tuple[pl.DataFrame, Access]:
         text = text.with_columns(
             access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
         )
-    engine = "sglang" if maybe["line"].str.contains(_BRACKETED).any() else None
+    first = maybe["line"].head(50).str.contains(_BRACKETED)
+    engine = "sglang" if first.any() else None
     return text, Access(rows, _summed(forms), _last_stamp(text), engine)
 
 
