@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 1 << 18
 WHOLE_BYTES = 1 << 30  # a detailed result with every request of a long run
-TEXT_BYTES = 64 << 20  # beyond this a text is a log
+TEXT_BYTES = 16 << 20  # beyond this a text is a log
 LOG_BYTES = 4 << 30  # of a log that is searched for tables
 _TITLE = TITLE.encode()
 _BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its rows

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from parsers.bench.points import latency_column
 from parsers.records import BENCH_RESULTS, BIG, INT, REAL
@@ -118,6 +119,11 @@ def recognise(header: str, maps: Maps | None = None) -> Column | None:
     text = header.strip().strip("*`_ ")
     if maps and text in maps:
         return mapped(*maps[text])
+    return _known(text)
+
+
+@lru_cache(1 << 12)
+def _known(text: str) -> Column | None:
     if text in BENCH_RESULTS and text not in _NOT_MEASURED:
         return Column(text)
     name, unit = _cut(text)

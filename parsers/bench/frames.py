@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
@@ -77,4 +79,19 @@ def frame(made: Sequence[Point]) -> pl.DataFrame:
 def _flat(row: Point) -> dict[str, Any]:
     extra = {name: value for name, value in row["extra"].items() if value not in (None, [], {}, "")}
     text = json.dumps(extra, ensure_ascii=False, default=str) if extra else None
-    return {**row, "extra": text}
+    typed = {name: _typed(row.get(name), kind) for name, kind in records.BENCH_RESULTS.items()}
+    return {**typed, "extra": text}
+
+
+def _typed(value: Any, kind: pl.DataType) -> Any:
+    """The value if the column can hold it: a damaged file must not stop the whole ones."""
+    if kind == records.TEXT:
+        return value if isinstance(value, str) else None
+    if kind == records.TIME:
+        return value if isinstance(value, datetime) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    if kind == records.REAL:
+        return float(value)
+    most = 2**31 if kind == records.INT else 2**63
+    return int(value) if abs(value) < most else None

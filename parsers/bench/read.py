@@ -31,8 +31,19 @@ _TITLE = re.compile(r"(?:Serving|Offline Throughput) Benchmark Result")
 _HEAD = 1 << 16
 
 
+HAND_MAX = 1 << 20  # characters that a hand or a private script has written
+_MEASURES = re.compile(
+    r"(?i)tok|ttft|tpot|\bitl|e2e|accept|latency|throughput|tps\b|req/s|rps\b|qps\b|\|"
+)
+# What the text of each reader holds in any case.
+_OFFLINE = (
+    (("Throughput: ", "Avg latency: "), vllm_offline.points),
+    (("latency: ",), sglang_batch.points),
+)
+
+
 class NoJson(ValueError):
-    """A JSON document is cut off or damaged; the text says where."""
+    """A document is cut off or damaged; the text says where."""
 
 
 def read(text: str, maps: Maps | None = None) -> Found | None:
@@ -47,7 +58,10 @@ def read(text: str, maps: Maps | None = None) -> Found | None:
     """
     text = text.removeprefix("\ufeff")
     start = text.lstrip()
-    found = _json(start) if start[:1] in ("{", "[") else _plain(text, maps)
+    try:
+        found = _json(start) if start[:1] in ("{", "[") else _plain(text, maps)
+    except csv.Error as error:
+        raise NoJson(f"is damaged ({error})") from error
     if found is not None:
         oddities.mark(found.points)
     return found
@@ -63,11 +77,13 @@ def _plain(text: str, maps: Maps | None) -> Found | None:
         return Found(f"{_tools(points)}, text", points)
     if is_server_log(text):
         return None
-    for reader in (vllm_offline.points, sglang_batch.points):
-        if points := reader(text):
+    for words, reader in _OFFLINE:
+        if any(word in text for word in words) and (points := reader(text)):
             return Found(f"{_tools(points)}, text", points)
     if (sweep := _sweep_csv(text)) is not None:
         return sweep
+    if len(text) > HAND_MAX or not (maps or _MEASURES.search(text)):
+        return None
     found = tables.read(text, maps)
     lines = prose.read(text) if not found.points else Found("", [])
     if found.points or (found.unread and not lines.points):

@@ -55,9 +55,9 @@ def point(result: Mapping[str, Any]) -> Point | None:
         if (requests := number(result.get("num_requests"))) is not None:
             put(found, "completed", int(requests))
         used = {"requests_per_second", "tokens_per_second", "elapsed_time", "num_requests"}
-    elif {"avg_latency", "percentiles"} <= result.keys():
+    elif "avg_latency" in result and isinstance(result.get("percentiles"), Mapping):
         found = _latency(number(result["avg_latency"]))
-        for percentile, value in dict(result["percentiles"]).items():
+        for percentile, value in result["percentiles"].items():
             _put_percentile(found, str(percentile), number(value))
         used = {"avg_latency", "percentiles"}
     else:

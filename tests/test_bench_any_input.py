@@ -1,0 +1,84 @@
+"""Whatever a file holds, reading it gives points, nothing, or one clear line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from parsers.bench.frames import frame, rows
+from parsers.bench.read import NoJson, read
+from parsers.records import BENCH_RESULTS
+
+CORPUS = Path(__file__).parent / "corpus" / "bench"
+TEXTS = {path.name: path.read_text() for path in sorted(CORPUS.iterdir())}
+CELLS = [
+    "conc", "tok/s", "TTFT p50 (ms)", "C=4:", "prompt 1", "12 ms", "82.5 tok/s", "1,000", "-",
+    "n/a",    "\\", "|", "7", "1e999", "speed", "=" * 30,
+]  # fmt: skip
+SETTINGS = settings(
+    max_examples=150, deadline=None, derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)  # fmt: skip
+ODD: Any = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)  # fmt: skip
+
+
+def try_read(text: str) -> None:
+    try:
+        found = read(text)
+    except NoJson:
+        return
+    if found is not None:
+        made = frame(rows(found.points, "f"))
+        assert dict(made.schema) == BENCH_RESULTS
+        for name, kind in BENCH_RESULTS.items():
+            if kind.is_float():
+                assert made[name].is_finite().all()
+
+
+@SETTINGS
+@given(st.sampled_from(sorted(TEXTS)), st.data())
+def test_a_file_cut_and_spliced_anywhere(name: str, data: st.DataObject) -> None:
+    text = TEXTS[name]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    junk = data.draw(st.text(max_size=20))
+    try_read(text[:start] + junk + text[end:])
+
+
+@SETTINGS
+@given(st.sampled_from([name for name in TEXTS if name.endswith(".json")]), st.data())
+def test_a_document_with_other_kinds_of_values(name: str, data: st.DataObject) -> None:
+    document = json.loads(TEXTS[name].split("}\n{")[0] + ("}" if "}\n{" in TEXTS[name] else ""))
+    held = document[0] if isinstance(document, list) else document
+    for key in data.draw(st.lists(st.sampled_from(sorted(held)), max_size=4)):
+        inner = held[key]
+        if isinstance(inner, dict) and inner and data.draw(st.booleans()):
+            inner[data.draw(st.sampled_from(sorted(inner)))] = data.draw(ODD)
+        else:
+            held[key] = data.draw(ODD)
+    try_read(json.dumps(document))
+
+
+@SETTINGS
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(CELLS),
+            max_size=5,
+        ),
+        max_size=6,
+    ),
+    st.sampled_from([" | ", "\t", ",", "  ", " "]),
+)  # fmt: skip
+def test_tables_and_lines_of_any_cells(cells: list[list[str]], separator: str) -> None:
+    try_read("\n".join(separator.join(row) for row in cells))
