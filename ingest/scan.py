@@ -47,15 +47,23 @@ def scan(reader: Reader, data: bytes, offset: int, encoding: str | None) -> Scan
     text, found = _samples(reader, data if plain else b"", text)
     asked, text = rows_of.find_requests(text)
     text, seen = access.read(text)
+    printed = measure.together(found.frames)
     return Scanned(
         text,
-        measure.together(found.frames),
+        _widened(printed, text) if encoding else printed,
         found.damaged,
         asked,
         seen,
         offset + len(data),
         raw.height - lines.is_open(data, encoding),
     )
+
+
+def _widened(printed: pl.DataFrame, text: pl.DataFrame) -> pl.DataFrame:
+    """Samples of UTF-16 at their places: one behind another in a line is twice as far from its
+    start as in the text."""
+    starts = printed.join_asof(text.select("off", start="off"), on="off")["start"]
+    return printed.with_columns(off=2 * pl.col("off") - starts)
 
 
 def _samples(reader: Reader, data: bytes, text: pl.DataFrame) -> tuple[pl.DataFrame, Found]:

@@ -19,6 +19,7 @@ from parsers.stamps import NO_YEAR, moment
 QUARTER = timedelta(minutes=15)  # zones differ by multiples of it
 _FAR = timedelta(hours=15)  # no two zones are further apart: such a stamp tells of a later copy
 _BACK = timedelta(minutes=30)
+_HOUR_S = 3600.0
 
 
 @dataclass(slots=True)
@@ -107,15 +108,12 @@ class Clock:
         )
         near = pl.col("d").abs() < _FAR.total_seconds()
         zoned = pl.col("zoned")
+        told = rows.select(
+            ahead=pl.when(near & zoned).then("d"),
+            shift=pl.when(near & ~zoned & pl.col("w").is_not_null()).then("d"),
+        )
         rows = rows.with_columns(
-            ahead=pl.when(near & zoned)
-            .then("d")
-            .forward_fill()
-            .fill_null(pl.lit(self.ahead_s, pl.Float64)),
-            shift=pl.when(near & ~zoned & pl.col("w").is_not_null())
-            .then("d")
-            .forward_fill()
-            .fill_null(pl.lit(self.shift_s, pl.Float64)),
+            ahead=_settled(told["ahead"], self.ahead_s), shift=_settled(told["shift"], self.shift_s)
         )
         self.ahead_s, self.shift_s = rows["ahead"][-1], rows["shift"][-1]
         # A line with the wrapper's stamp alone, on the printed clock.
@@ -224,3 +222,23 @@ def _nearest_years(dates: pl.Series, wrap: pl.Series, bare: pl.Series) -> pl.Ser
 
 def _seconds(seconds: pl.Expr) -> pl.Expr:
     return (seconds * 1_000_000).cast(pl.Int64).cast(pl.Duration("us"))
+
+
+def _settled(differences: pl.Series, last: float | None) -> pl.Series:
+    """The zone at each line, by the differences of its stamps in seconds. A runtime that takes
+    lines late makes a difference smaller, as no change of the clock by less than an hour does."""
+    runs = differences.rle().struct.unnest()
+    settled: list[float | None] = []
+    for value in runs["value"]:
+        late = value is not None and last is not None and 0 < last - value < _HOUR_S
+        last = last if value is None or late else value
+        settled.append(last)
+    if not settled:
+        return pl.Series(dtype=pl.Float64)
+    lengths = runs["len"].to_list()
+    return pl.concat(
+        [
+            pl.repeat(value, n, dtype=pl.Float64, eager=True)
+            for value, n in zip(settled, lengths, strict=True)
+        ]
+    )

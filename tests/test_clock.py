@@ -102,9 +102,12 @@ def test_a_zone_that_is_set_is_not_inferred() -> None:
     assert read(text([line]), source=source).samples["ts"][0] == datetime(2026, 5, 4, 8)
 
 
-def test_a_slow_collector_is_no_zone() -> None:
-    line = f"2026-05-04T10:03:01Z {decode('10:00:00')}"
-    assert read(text([line])).samples["ts"][0] == datetime(2026, 5, 4, 10)
+@pytest.mark.parametrize("cuts", [(), (1,), (2,), (1, 2, 3)])
+def test_a_collector_that_takes_lines_late_is_no_zone(cuts: tuple[int, ...]) -> None:
+    minutes = [("08:00:01", "10:00:00"), ("08:34:00", "10:10:00"), ("08:20:01", "10:20:00")]
+    lines = [f"2026-05-04T{late}Z {decode(own)}" for late, own in minutes]
+    ts = read(text(lines), cuts).samples["ts"]
+    assert [t.strftime("%H:%M") for t in ts] == ["08:00", "08:10", "08:20"]
 
 
 def test_a_copy_of_an_old_log_tells_no_zone() -> None:

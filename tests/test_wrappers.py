@@ -145,6 +145,12 @@ def test_utf_16(encoding: str, mark: str, sizes: list[int]) -> None:
         assert line == whole.split("\r\n")[number - 1]
 
 
+def test_two_records_in_a_line_of_utf_16() -> None:
+    data = ("\ufeff" + decode("10:00:01", 4) + decode("10:00:02", 5) + "\n").encode("utf-16-le")
+    for offset, running in read(data).samples.select("byte_offset", "running_reqs").rows():
+        assert f"#running-req: {running}," in data[offset:].decode("utf-16-le")[:60]
+
+
 def test_a_byte_order_mark_hides_no_first_line() -> None:
     trace = ["Traceback (most recent call last):", '  File "/x/vllm/a.py", line 1', "OSError: no"]
     data = b"\xef\xbb\xbf" + text(docker([*VLLM, *trace]))
