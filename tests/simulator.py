@@ -19,6 +19,7 @@ import polars as pl
 from data.run_data import RunData
 from parsers import records
 from tests import frames, logs
+from tests import simulated_vllm as vllm
 
 BEGIN = datetime(2026, 5, 4, 9, 0, 0)
 START_SPREAD = 0.03  # how much the speed of one start differs from another's
@@ -95,6 +96,10 @@ class Server:
     pool_tokens: int = 400_000
     cached: float = 0.3  # share of each prompt found in the prefix cache
     graph: bool = True
+    graph_up_to: int | None = None  # running requests; larger batches run without a graph
+    shares: tuple[float, ...] = ()  # of the clients on each rank; none: alike
+    accepts_for_s: float = math.inf  # after this no draft is accepted any more
+    slower_a_minute: float = 0.0  # how much longer a step takes after each minute
     args: dict[str, Any] = field(default_factory=dict)
 
     def step_s(self, running: int) -> float:
@@ -135,6 +140,15 @@ class _Rank:
     last_s: float = 0.0
     now_s: float = 0.0
     ar: float = 0.0
+    prompt: int = 0  # computed tokens since the last line
+    positions: list[int] = field(default_factory=list)  # accepted since the last line
+
+    def printed(self) -> None:
+        """Begins the next window."""
+        self.tokens = self.accepted = 0.0
+        self.pairs = self.prompt = 0
+        self.positions = [0] * len(self.positions)
+        self.last_s = self.now_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +164,21 @@ def serve(server: Server, loads: Sequence[Load], seed: int = 0) -> Served:
     random = np.random.default_rng(seed)
     effect = math.exp(START_SPREAD * random.standard_normal())
     lines: list[tuple[float, str]] = []
-    ranks = [_Rank(i) for i in range(server.ranks)]
+    ranks = [_Rank(i, positions=[0] * len(server.accept)) for i in range(server.ranks)]
     for load in loads:
         begin = max(rank.now_s for rank in ranks) + load.idle_s
         for rank in ranks:
             rank.now_s = begin
-            share = load.requests // server.ranks
-            rank.waiting = min(load.concurrency // server.ranks, share)
+            if server.engine == "vllm":  # its timer also runs while nothing is printed
+                rank.last_s += (begin - rank.last_s) // vllm.INTERVAL_S * vllm.INTERVAL_S
+            part = server.shares[rank.number] if server.shares else 1 / server.ranks
+            share = round(load.requests * part)
+            rank.waiting = min(round(load.concurrency * part), share)
             rank.to_send = share - rank.waiting
             while rank.running or rank.waiting:
                 _step(server, load, rank, effect, random, lines)
+            if server.engine == "vllm":
+                _fall_silent(server, rank, lines)
     lines.sort(key=lambda pair: pair[0])
     end = f"[{BEGIN + timedelta(seconds=max(r.now_s for r in ranks) + 2):%Y-%m-%d %H:%M:%S}]"
     stop = [f"{end} INFO:     Shutting down", f"{end} INFO:     Application shutdown complete."]
@@ -176,31 +195,59 @@ def _step(
         cached = int(load.prompt * server.cached)
         tokens = (load.prompt - cached) * admitted
         rank.now_s += effect * server.prefill_ms_per_token * tokens / 1000
-        lines.append((rank.now_s, _prefill(server, rank, admitted, tokens, cached * admitted)))
+        rank.prompt += tokens
+        if server.engine == "vllm":  # counts the first tokens, which the prefill makes
+            rank.tokens += admitted
+        else:
+            line = _prefill(server, rank, admitted, tokens, cached * admitted)
+            lines.append((rank.now_s, line))
         rank.running += [[load.prompt, load.output - 1.0] for _ in range(admitted)]
         return
     n = len(rank.running)
     # Neighbouring steps are alike: other work on the machine lasts longer than one.
     rank.ar = 0.8 * rank.ar + 0.6 * random.standard_normal()
     wobble = math.exp(server.noise * rank.ar - server.noise**2 / 2)
+    wobble *= 1 + server.slower_a_minute * rank.now_s / 60
     rank.now_s += effect * server.step_s(n) * wobble
     rank.steps += 1
     for request in rank.running:
-        made = _made(server, random)
+        made = _made(server, random) if rank.now_s < server.accepts_for_s else 1
         rank.tokens += made
         rank.accepted += made
         rank.pairs += 1
+        rank.positions = [n + (made > k) for k, n in enumerate(rank.positions, 1)]
         request[0] += made
         request[1] -= made
-    if rank.steps % 40 == 0:
+    if server.engine == "vllm":
+        if rank.now_s - rank.last_s >= vllm.INTERVAL_S:
+            _stats(server, rank, lines)
+    elif rank.steps % 40 == 0:
         lines.append((rank.now_s, _decode(server, rank)))
-        rank.tokens = rank.accepted = 0.0
-        rank.pairs, rank.last_s = 0, rank.now_s
+        rank.printed()
     done = sum(left <= 0 for _, left in rank.running)
     rank.running = [r for r in rank.running if r[1] > 0]
     sent = min(done, rank.to_send)
     rank.to_send -= sent
     rank.waiting += sent
+
+
+def _stats(server: Server, rank: _Rank, lines: list[tuple[float, str]]) -> None:
+    """The stats line of vLLM, and the speculation line below it."""
+    seconds, at = rank.now_s - rank.last_s, vllm.moment(BEGIN, rank.now_s)
+    lines.append((rank.now_s, vllm.stats(
+        at, rank.number, rank.tokens / seconds, rank.prompt / seconds, len(rank.running),
+        rank.waiting, _held(rank) / server.pool_tokens,
+    )))  # fmt: skip
+    if rank.pairs and rank.positions:
+        lines.append((rank.now_s, vllm.spec(at, seconds, rank.pairs, rank.positions)))
+    rank.printed()
+
+
+def _fall_silent(server: Server, rank: _Rank, lines: list[tuple[float, str]]) -> None:
+    """The rest of a burst, and the one line of zeros that ends it."""
+    for _ in range(2):
+        rank.now_s = rank.last_s + vllm.INTERVAL_S
+        _stats(server, rank, lines)
 
 
 def _made(server: Server, random: np.random.Generator) -> int:
@@ -225,10 +272,15 @@ def _decode(server: Server, rank: _Rank) -> str:
     spec = f"accept len: {length:.2f}, accept rate: {(length - 1) / drafts:.2f}, " if drafts else ""
     return (
         f"{_stamp(rank, server)} Decode batch, #running-req: {len(rank.running)}, #token: {held}, "
-        f"token usage: {held / server.pool_tokens:.2f}, {spec}cuda graph: {server.graph}, "
+        f"token usage: {held / server.pool_tokens:.2f}, {spec}cuda graph: "
+        f"{_graph(server, len(rank.running))}, "
         f"gen throughput (token/s): {rank.tokens / (rank.now_s - rank.last_s):.2f}, "
         f"#queue-req: {rank.waiting}"
     )
+
+
+def _graph(server: Server, running: int) -> bool:
+    return server.graph and (server.graph_up_to is None or running <= server.graph_up_to)
 
 
 def _prefill(server: Server, rank: _Rank, new: int, tokens: int, cached: int) -> str:
@@ -242,7 +294,9 @@ def _prefill(server: Server, rank: _Rank, new: int, tokens: int, cached: int) ->
 
 
 def boot(server: Server) -> list[str]:
-    """The start of an SGLang 0.5.2x server, from its arguments to its ready line."""
+    """The start of a server, from its arguments to its ready line; SGLang's as 0.5.2x prints it."""
+    if server.engine == "vllm":
+        return vllm.boot(BEGIN, server.accept, server.ranks, server.cap)
     at = f"[{BEGIN:%Y-%m-%d %H:%M:%S}]"
     drafts = len(server.accept)
     args: dict[str, Any] = {

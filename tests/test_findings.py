@@ -286,10 +286,11 @@ def test_nothing_is_found_in_200_healthy_starts() -> None:
         assert findings(made) == [], seed
 
 
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_found_in_healthy_logs(seed: int) -> None:
+def test_nothing_is_found_in_healthy_logs(seed: int, engine: str) -> None:
     accept = (0.6, 0.35, 0.2) if seed % 2 else ()
-    server = Server(accept=accept, step_cost=1.4 if accept else 1.0, ranks=1 + seed // 2)
+    server = Server(engine, accept=accept, step_cost=1.4 if accept else 1.0, ranks=1 + seed // 2)
     served = simulator.serve(server, [Load(2, 8), Load(16, 80), Load(48, 200)], seed)
     (made,) = simulator.from_text(served.lines)
     assert findings(made) == []
@@ -310,6 +311,11 @@ def test_a_planted_cap_is_found() -> None:
     assert found[0].cost_tok_s > 0
 
 
+def test_a_planted_cap_is_found_in_vllms_log() -> None:
+    made = planted(Server("vllm", cap=8), [Load(32, 160)])
+    assert names(findings(made)) == {"queue_at_cap"}
+
+
 def test_planted_eager_decode_is_found() -> None:
     assert names(findings(planted(Server(graph=False), [Load(8, 60)]))) == {"graph_off"}
 
@@ -317,6 +323,31 @@ def test_planted_eager_decode_is_found() -> None:
 def test_a_planted_useless_draft_is_found() -> None:
     made = planted(Server(accept=(0.0, 0.0, 0.0), step_cost=1.6), [Load(8, 60)])
     assert names(findings(made)) == {"nothing_accepted"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "server", "loads"),
+    [
+        ("imbalance", Server(ranks=2, shares=(0.8, 0.2)), [Load(40, 240)]),
+        ("graph_off_when_large", Server(graph_up_to=16), [Load(8, 60), Load(24, 120)]),
+        (
+            "acceptance_collapsed",
+            Server(accept=(0.7, 0.5, 0.3), step_cost=1.5, accepts_for_s=40.0),
+            [Load(8, 160)],
+        ),
+        (
+            "slowed_by_prefill",
+            Server(prefill_ms_per_token=1.0),
+            [Load(8, 16, output=900), Load(8, 260, output=50)],
+        ),
+        ("slower_over_time", Server(slower_a_minute=0.5), [Load(4, 200, output=300, idle_s=0)]),
+        ("queue_at_cap", Server(cap=16, ranks=2), [Load(8, 40), Load(64, 300)]),
+    ],
+)
+def test_planted_problems_are_found_and_nothing_else(
+    rule: str, server: Server, loads: list[Load]
+) -> None:
+    assert names(findings(planted(server, loads))) == {rule}
 
 
 def test_a_planted_cold_prefix_cache_is_found() -> None:

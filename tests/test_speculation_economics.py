@@ -82,6 +82,17 @@ def test_simulated_costs_are_found() -> None:
         assert costs[running] == pytest.approx(1.67 * slow.effect / quick.effect, rel=0.02)
 
 
+def test_simulated_costs_are_found_in_vllms_logs() -> None:
+    loads = [Load(1, 2, output=9000)]
+    plain, drafting = (
+        Server("vllm"), Server("vllm", accept=(0.40, 0.20, 0.05), step_cost=1.67),
+    )  # fmt: skip
+    quick, slow = (simulator.serve(server, loads, 7) for server in (plain, drafting))
+    (theirs,), (ours,) = (simulator.from_text(served.lines) for served in (quick, slow))
+    row = one(ours, theirs)
+    assert row.cost == pytest.approx(1.67 * slow.effect / quick.effect, rel=0.02)
+
+
 def test_cost_and_acceptance_are_resampled_together() -> None:
     """Where length and rate rise together, the step's cost is sure although both vary much."""
     lengths = [1.2, 2.8] * 20

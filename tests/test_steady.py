@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from data import speculation
 from data import windows as w
 from data.run_data import RunData
 from parsers import records
@@ -41,6 +42,22 @@ def test_steady_numbers_are_those_of_the_simulated_start(
         assert w.rate(held) == pytest.approx(server.tok_s(running) / served.effect, rel=0.02)
     if accept:
         assert w.accept_len(run.steady) == pytest.approx(server.accept_len, rel=0.02)
+
+
+@pytest.mark.parametrize("accept", [(), (0.6, 0.3, 0.1)], ids=["plain", "speculative"])
+def test_steady_numbers_of_vllm_are_those_of_the_simulated_start(accept: tuple[float, ...]) -> None:
+    server = Server("vllm", accept=accept, step_cost=1.5 if accept else 1.0)
+    loads = [Load(1, 2, output=9000, idle_s=33), Load(8, 16, output=9000, idle_s=47)]
+    served = simulator.serve(server, loads, 2)
+    (run,) = simulator.from_text(served.lines)
+    for running in (1, 8):
+        held = run.steady.filter(pl.col("running_reqs") == running)
+        assert held.height > 8
+        assert w.rate(held) == pytest.approx(server.tok_s(running) / served.effect, rel=0.02)
+    assert w.decode_tok_s_at_1(run.windows).value is not None
+    if accept:
+        assert w.accept_len(run.steady) == pytest.approx(server.accept_len, rel=0.02)
+        assert speculation.position_yields(run.steady) == pytest.approx((1.6, 1.9, 2.0), abs=0.02)
 
 
 def test_a_single_stream_includes_its_prefills() -> None:
