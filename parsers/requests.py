@@ -72,9 +72,21 @@ def _rows(
         yield Request(*place, engine, event, head.date, head.time, columns, extra)
 
 
+# Texts and token ids: not kept, so not read either. Quoted texts as wholes, whatever they hold.
+_LONG = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\[[0-9, ]{60,}\]")
+_SHORT_CHARS = 100
+
+
+def _shortened(match: re.Match[str]) -> str:
+    text = match[0]
+    return (
+        text if len(text) <= _SHORT_CHARS and text[0] != "[" else "[]" if text[0] == "[" else "''"
+    )
+
+
 def _sglang_dump(match: re.Match[str]) -> Iterator[_Read]:
     """`Receive: obj=…` and `Finish: obj=…, out={…}` (0.4.1 on)."""
-    text = match.string[match.start("obj") :]
+    text = _LONG.sub(_shortened, match.string[match.start("obj") :])
     event = "received" if match["what"] == "Receive" else "finished"
     short = len(text) <= _DUMP_CHARS
     dump = parse_dump(text) if short else {}

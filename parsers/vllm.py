@@ -138,7 +138,7 @@ _TRANSFER = re.compile(
 _ITERATION = re.compile(
     r"Iteration\((?P<Iteration>[0-9]+)\)|(?P<value>[0-9]+) (?P<key>(?:context|generation) \w+)"
     r"|(?P<name>[A-Za-z][A-Za-z ]*): (?P<number>[0-9.]*[0-9])(?P<unit>%| ms)?"
-    r"|\((?P<dummy>dummy)\)"
+    r"|(?P<dummy>\(dummy\))"
 )
 _MFU = re.compile(r"(?P<value>[0-9.]*[0-9]) (?P<unit>TF/s|GB/s)/\w+")
 
@@ -158,7 +158,7 @@ def _iteration(text: str, start: int) -> list[Field]:
         name = m["key"] or m["name"] or group
         if m["unit"] == " ms":
             name += " (ms)"
-        end = m.end("unit") if m["unit"] == "%" else m.end(group)
+        end = max(m.end("unit"), m.end(group))
         fields.append(Field(name, text[m.start(group) : end], m.start(group), end))
     return fields
 

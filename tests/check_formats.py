@@ -210,7 +210,7 @@ def _same(found: Any, expected: Any) -> bool:
             _same(a, b) for a, b in zip(found, expected, strict=True)
         )  # fmt: skip
     if isinstance(expected, bool) or expected is None or found is None:
-        return found is expected or (expected is True and found == "dummy")
+        return found is expected or (expected is True and found == "(dummy)")
     if isinstance(expected, int | float):
         if isinstance(found, bool):
             return False
