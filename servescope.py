@@ -10,13 +10,21 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from data.errors import CommandError, ServescopeError
+from ingest.forms import (
+    BenchFormat,
+    CompareFormat,
+    DoctorFormat,
+    FileFormat,
+    FindingsFormat,
+    ParseFormat,
+    TableFormat,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,69 +60,6 @@ ZoneOption = Annotated[
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
 ]
-
-
-class TableFormat(StrEnum):
-    """How rows are shown or written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    PARQUET = "parquet"
-    JSON = "json"
-    MD = "md"
-
-
-class FileFormat(StrEnum):
-    """What `export` writes; the last three of a comparison only."""
-
-    CSV = "csv"
-    PARQUET = "parquet"
-    JSON = "json"
-    MD = "md"
-    HTML = "html"
-    SVG = "svg"
-    PNG = "png"
-
-
-class BenchFormat(StrEnum):
-    """How benchmark points are shown."""
-
-    TEXT = "text"
-    CSV = "csv"
-    JSON = "json"
-    MD = "md"
-
-
-class CompareFormat(StrEnum):
-    """How `compare` answers."""
-
-    TEXT = "text"
-    MD = "md"
-    JSON = "json"
-    CSV = "csv"
-
-
-class FindingsFormat(StrEnum):
-    """How `findings` answers."""
-
-    TEXT = "text"
-    JSON = "json"
-    MD = "md"
-
-
-class ParseFormat(StrEnum):
-    """What `parse` writes; csv and parquet hold the samples."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-class DoctorFormat(StrEnum):
-    """How `doctor` answers."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def main() -> None:

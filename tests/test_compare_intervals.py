@@ -45,7 +45,7 @@ def test_over_starts_the_interval_holds_the_truth_of_the_configurations() -> Non
         for i in range(200)
         if (
             interval := matched(
-                starts(PLAIN, 3, 100 * i, (1,)), starts(SLOWER, 3, 100 * i + 50, (1,))
+                starts(PLAIN, 2, 100 * i, (1,)), starts(SLOWER, 2, 100 * i + 50, (1,))
             ).interval
         )
     ]
