@@ -81,7 +81,8 @@ def judge(mark: Mark, run: Run) -> Verdict:
 def _of_traceback(mark: Mark, run: Run) -> Verdict:
     exception = mark.detail or ""
     title = exception or mark.title
-    uncaught = mark.trace is not None and mark.trace.uncaught
+    # Of the engine's own program: a client's that ends in the same log ends no server.
+    uncaught = mark.trace is not None and mark.trace.uncaught and mark.trace.engine is not None
     if run.incident is None:
         if _STOPPED.match(exception):
             return Verdict("stop", "info", "Interrupted", "stopped")

@@ -2,7 +2,7 @@
 
 docker: log, stream, time. journalctl -o json: MESSAGE, __REALTIME_TIMESTAMP. vLLM 0.32 on with
 `--logging-config.formatter json`: asctime, message, exc_info, vllm_process_name. Others name the
-text message or msg and the time time, timestamp or @timestamp.
+text message, msg or textPayload and the time time, timestamp or @timestamp.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from parsers import partials
 from parsers.records import TIME
 from parsers.stamps import ahead_of_utc, moment
 
-_TEXTS = ("log", "message", "MESSAGE", "msg")
+_TEXTS = ("log", "message", "MESSAGE", "msg", "textPayload")
 _TIMES = ("time", "timestamp", "@timestamp")
 _OTHERS = (
     "stream",

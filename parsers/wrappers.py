@@ -38,6 +38,8 @@ _LAYERS = (
     rf"(?:<[0-9]{{1,3}}>)?(?P<month>[A-Z][a-z]{{2}}) {{1,2}}(?P<day>[0-9]{{1,2}}) "
     rf"(?P<clock>{_CLOCK})"
     r" [\w.:-]+ [\w./@-]+(?:\([\w-]+\))?(?:\[[0-9]+\])?: ",
+    # journalctl -o short-full, whose names of zones are not unique
+    rf"[A-Z][a-z]{{2}} (?P<full>{_DATE} {_CLOCK}) [A-Z]{{2,5}} {_PROGRAM}",
     # docker compose
     r"(?P<service>[\w.@/-]*)[ \t]*\|(?:\x1b\[[0-9;]*m)?(?:\s|$)",
     # kubectl logs --prefix, stern
@@ -118,7 +120,7 @@ def _prefix_off(rows: pl.DataFrame) -> pl.DataFrame:
     time = found.select(
         zoned=moment(pl.coalesce("iso", "iso5424")) - ahead_of_utc(pl.coalesce("zone", "zone5424")),
         local=pl.coalesce(
-            moment(pl.coalesce("loguru", "local")),
+            moment(pl.coalesce("loguru", "local", "full")),
             moment(pl.format(f"{NO_YEAR}-{{}}-{{}} {{}}", month, day, "clock")),
         ),
         who=pl.concat_str(pl.col("service", "pod", "stern", "stream").fill_null(""), separator="|"),

@@ -231,6 +231,12 @@ def test_a_bare_traceback_is_a_start_that_failed(
     assert batch.run_facts["end_state"].to_list()[-1] == "crashed"
 
 
+def test_a_client_that_dies_in_the_servers_log_ends_no_server() -> None:
+    batch = read(text([*SERVING, *uncaught("client", "ValueError: no"), decode("10:02:00")]))
+    assert batch.events.filter(severity="fault").height == 0
+    assert batch.run_facts["end_state"].to_list()[-1] == "lost"
+
+
 def test_a_traceback_of_another_program_is_no_run() -> None:
     batch = read(text(uncaught("client", "ValueError: no")))
     assert (batch.events.height, batch.run_facts.height) == (0, 0)

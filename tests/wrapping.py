@@ -68,6 +68,11 @@ def journal_short(lines: list[str]) -> list[str]:
     ]
 
 
+def journal_full(lines: list[str]) -> list[str]:
+    """journalctl -o short-full"""
+    return [f"{at:%a %Y-%m-%d %H:%M:%S} CET gpu-07 llm[812]: {line}" for line, at in _timed(lines)]
+
+
 def journal_iso(lines: list[str]) -> list[str]:
     """journalctl -o short-iso"""
     return [f"{at:%Y-%m-%dT%H:%M:%S}+0000 gpu-07 llm[812]: {line}" for line, at in _timed(lines)]
@@ -123,7 +128,8 @@ def _timed(lines: list[str]) -> Iterator[tuple[str, datetime]]:
 
 
 WRAPPERS: tuple[Wrapper, ...] = (
-    docker, docker_json, cri, journal_json, journal_short, journal_iso, syslog_5424, compose,
+    docker, docker_json, cri, journal_json, journal_short, journal_full,
+    journal_iso, syslog_5424, compose,
     compose_colours, kubectl, stern, ray, srun, collector,
 )  # fmt: skip
 
