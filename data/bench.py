@@ -181,8 +181,14 @@ def _candidates(
         card
         for card in cards
         if card["n_decode"] or card["n_stats"]
-        if any(bench_join.fits(row, card) for row in rows)
+        if any(bench_join.fits(row, card) and _enough(row, card) for row in rows)
     ]
+
+
+def _enough(row: Mapping[str, Any], card: Mapping[str, Any]) -> bool:
+    """Whether the run made half of the point's tokens at all; its samples are dear to load."""
+    made = card["gen_tokens"]
+    return made is None or made >= row["output_tokens"] / 2
 
 
 def _taken(

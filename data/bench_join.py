@@ -188,11 +188,13 @@ def find(
     unplaced = [p for p in points if joinable(p) and p["started_at"] is None]
     others = [*points, *(point for point, _ in taken.values())]
     before = {bench_id: match for bench_id, (_, match) in taken.items()}
+    looks = {point["bench_id"]: _looks(point, servers) for point in unplaced}
     while unplaced:
         matches = {
             point["bench_id"]: match
             for point in unplaced
-            if (match := _by_load(point, servers, others, before | found)) is not None
+            if (match := _by_load(point, looks[point["bench_id"]], others, before | found))
+            is not None
         }
         if not matches:
             break
@@ -225,21 +227,27 @@ def _scored(
     yield from zip(offsets, _scores(server, point, starts).tolist(), strict=True)
 
 
+def _looks(point: Mapping[str, Any], servers: Sequence[Server]) -> list[tuple[Server, Floats]]:
+    """The servers that may have served a point, each with the scores of all its starts."""
+    return [
+        (server, _scores(server, point, server.starts))
+        for server in servers
+        if not server.rows.is_empty() and server.starts.size and fits(point, server.card)
+        # A point shorter than that is lost inside one window of vLLM.
+        if not server.stats or point["duration_s"] >= server.usual_s / 2
+    ]
+
+
 def _by_load(
     point: Mapping[str, Any],
-    servers: Sequence[Server],
+    looks: Sequence[tuple[Server, Floats]],
     points: Sequence[Mapping[str, Any]],
     found: Mapping[str, Match],
 ) -> Match | None:
     """Where the log looks most like the point, among times that no other point has."""
     best: Match | None = None
-    for server in servers:
-        if server.rows.is_empty() or not server.starts.size or not fits(point, server.card):
-            continue
-        if server.stats and point["duration_s"] < server.usual_s / 2:
-            continue  # lost inside one window
-        scores = _scores(server, point, server.starts)
-        scores[~_free(point, server, points, found)] = np.inf
+    for server, all_scores in looks:
+        scores = np.where(_free(point, server, points, found), all_scores, np.inf)
         at = _middle_of_best(scores)
         if scores[at] <= _ENOUGH and (best is None or scores[at] < best.score):
             best = _match(server, point, float(server.starts[at]), float(scores[at]), "order", None)
@@ -282,7 +290,10 @@ def _scores(server: Server, point: Mapping[str, Any], starts: Floats) -> Floats:
     off = np.abs(made - tokens) / tokens
     around = server.tokens(begin - margin, stop + margin) - server.tokens(begin, stop)
     busy = np.maximum(around, 0.0) / (2 * margin) / (tokens / duration)
-    return off + 0.2 * np.minimum(busy, 1.0) + _crowd(server, point, starts, ends)
+    scores = off + 0.2 * np.minimum(busy, 1.0)
+    near = np.flatnonzero(scores <= _AT_ITS_CLOCK)  # counting requests is dear
+    scores[near] += _crowd(server, point, starts[near], ends[near])
+    return np.asarray(scores)
 
 
 def _middle_of_best(scores: Floats) -> int:
