@@ -28,6 +28,7 @@ OFFLINE = (
 )  # fmt: skip
 _ENOUGH = 0.25  # of tokens off, or of other load around: no match
 _AT_ITS_CLOCK = 0.35
+_BUSY = 0.3  # of a point between equal load: any time would do, so none is believed
 _ZONES_S = [quarter * 900.0 for quarter in range(-56, 57) if quarter]
 
 Floats = npt.NDArray[np.float64]
@@ -290,7 +291,7 @@ def _scores(server: Server, point: Mapping[str, Any], starts: Floats) -> Floats:
     off = np.abs(made - tokens) / tokens
     around = server.tokens(begin - margin, stop + margin) - server.tokens(begin, stop)
     busy = np.maximum(around, 0.0) / (2 * margin) / (tokens / duration)
-    scores = off + 0.2 * np.minimum(busy, 1.0)
+    scores = off + _BUSY * np.minimum(busy, 1.0)
     near = np.flatnonzero(scores <= _AT_ITS_CLOCK)  # counting requests is dear
     scores[near] += _crowd(server, point, starts[near], ends[near])
     return np.asarray(scores)

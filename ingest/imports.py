@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from parsers.bench.columns import Maps
 
 BENCH_ONLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
+_WARMUP = "warmup.json"  # `vllm bench sweep` writes the results of its warm-up beside the others
 _NO_LOG = "no line of an SGLang or vLLM server in it"
 
 
@@ -145,6 +146,8 @@ def _sort_out(
         before = len(found.logs), len(found.bench)
         others: list[Path] = []
         for path in paths:
+            if path.name == _WARMUP and len(paths) > 1:
+                continue
             try:
                 file = look(path, maps)
             except SourceError as error:

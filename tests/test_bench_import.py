@@ -148,6 +148,27 @@ def test_a_folder_of_logs_and_results_is_told_apart_by_content(
     ]
 
 
+def test_a_sweep_of_vllm_has_each_point_once(store: Store, tmp_path: Path) -> None:
+    results = [json.loads(result(max_concurrency=n, duration=n + 0.5)) for n in (4, 8)]
+    rows_ = [{**one, "run_number": 0, "max_num_seqs": 64} for one in results]
+    for one in rows_:
+        folder = tmp_path / "20260611_101530" / f"SERVE--x-BENCH--{one['max_concurrency']}"
+        folder.mkdir(parents=True)
+        (folder / "run=0.json").write_text(json.dumps(one, indent=4))
+        (folder / "summary.json").write_text(json.dumps([one]))
+    top = tmp_path / "20260611_101530"
+    header = list(rows_[0])
+    lines = [",".join(["", *header])]
+    lines += [",".join([str(n), *(str(one[h]) for h in header)]) for n, one in enumerate(rows_)]
+    (top / "summary.csv").write_text("\n".join(lines) + "\n")
+    (top / "warmup.json").write_text(result(duration=1.25))
+    (top / "run=1.failure.json").write_text('{"run_number": 1, "error_type": "E", "error": "x"}')
+    report = import_paths(store, [str(tmp_path)])
+    assert sum(read.new for read in report.bench) == 2
+    assert [row["concurrency"] for row in rows(store)] == [4, 8]
+    assert json.loads(rows(store)[0]["extra"])["max_num_seqs"] == 64
+
+
 def test_results_given_with_their_log_are_of_its_run(store: Store, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("C=1: 82.5 tok/s\nC=8: 402.5 tok/s\n")
     log = SAMPLES / "sglang-0.5.23-ngram" / "server.log"
