@@ -15,10 +15,12 @@ from typing import Any
 import polars as pl
 
 from data.run_data import RunData
+from data.settings import DEFAULT, Setting
+from data.settings import settings as unified
 from parsers.records import NOT_CONFIG
 
 CAP = "max_running_requests"
-DEFAULT, UNKNOWN = "default", "unknown"
+UNKNOWN = "unknown"
 _SECRET = "‹redacted"
 # What speculation itself forces or resolves anew, next to its own arguments.
 _FORCED = {
@@ -34,28 +36,12 @@ _FORCED = {
 }  # fmt: skip
 # Where and for whom the server runs; compared separately or not at all.
 _SKIP = NOT_CONFIG | {"model_path", "tokenizer", "tokenizer_path", "download_dir"}
-# What runs of different engines have in common.
-_CARD = (
-    "engine", "engine_version", "model", "hardware", "gpus", "tp", "dp", "pp", "ep",
-    "spec_algorithm", "spec_steps", "spec_draft_tokens", CAP, "max_total_tokens", "context_len",
-)  # fmt: skip
-_OFF: tuple[Any, ...] = (None, "", [], {}, "null", "none", "None")
+# Of different engines a value that one does not print is no difference, but for these.
+_TOLD_ANYWAY = {"version", "running requests at most", "speculation"}
+_OWN = {"host", "port", "served model name", "decode log interval"}
+_OFF: tuple[Any, ...] = (None, "", [], {}, "null", "none", "None", "off")
 _SILENT_CAPS = (32, 48)
 _LOWERED = "Max running requests is reset to"
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting of one run; None: not known."""
-
-    given: Any  # as set by the user, where that can be told
-    resolved: Any  # as the arguments line says
-    effective: Any  # as the server printed later
-
-    @property
-    def final(self) -> Any:
-        """The value the server runs with, as far as it is known."""
-        return next((v for v in (self.effective, self.resolved, self.given) if v is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +55,15 @@ class Difference:
 
     def text(self, nth: int) -> str:
         """Its value in the run that was given as number `nth`, from 0."""
-        return shown(self.settings[nth].final, self.missing)
+        told = self.settings[nth]
+        value = shown(told.value, self.missing)
+        before = {"given": told.given, "argument": told.resolved}
+        others = [
+            f"{what}: {shown(was)}"
+            for what, was in before.items()
+            if was is not None and shown(was) != value
+        ]
+        return value + (f" ({', '.join(others)})" if others else "")
 
 
 def shown(value: Any, missing: str = DEFAULT) -> str:
@@ -81,16 +75,37 @@ def shown(value: Any, missing: str = DEFAULT) -> str:
 
 
 def settings(run: RunData) -> dict[str, Setting]:
-    """Every setting that a run's log tells."""
-    args, effective = run.args, run.effective
-    sets_only = run.card["engine"] == "vllm"
+    """Every setting that a run's log tells, under the engine's own names."""
+    args, effective, overrides = run.args, run.effective, _overrides(run)
     found = {}
-    for name in [*args, *(name for name in effective if name not in args)]:
-        value = args.get(name)
-        found[name] = Setting(
-            value if sets_only else None, value, _total(run, name, effective.get(name))
-        )
+    for name in dict.fromkeys([*args, *effective, *overrides]):
+        value, later = args.get(name), _total(run, name, effective.get(name))
+        if run.card["engine"] == "vllm":
+            found[name] = Setting(name, args.get(name, DEFAULT if args else None), later, None)
+        else:
+            told = overrides.get(name, {})
+            final = told.get("effective") if later is None else later
+            found[name] = Setting(name, told.get("given"), value, final)
     return found
+
+
+def _overrides(run: RunData) -> dict[str, dict[str, Any]]:
+    """What overrides say, by the setting: name, given, effective."""
+    texts = run.events.filter(pl.col("kind") == "override")["data"].drop_nulls()
+    told = [json.loads(text) for text in texts]
+    return {row["name"]: row for row in told if "name" in row}
+
+
+def _shared(run: RunData) -> dict[str, Setting]:
+    """The settings under names that both engines share; the cap over all ranks."""
+    card = dict(run.card) | {CAP: _total(run, CAP, run.card[CAP])}
+    effective = {name: _total(run, name, value) for name, value in run.effective.items()}
+    known = unified(card | {"effective": json.dumps(effective)}, _overrides(run).values())
+    identity = {
+        name: Setting(name, None, None, run.card[column])
+        for name, column in (("engine", "engine"), ("version", "engine_version"))
+    }
+    return identity | {name: one for name, one in known.items() if name not in _OWN}
 
 
 def _total(run: RunData, name: str, value: Any) -> Any:
@@ -102,25 +117,24 @@ def _total(run: RunData, name: str, value: Any) -> Any:
 def differing(runs: Sequence[RunData]) -> list[Difference]:
     """The settings in which runs differ; of different engines only what both have."""
     if len({run.card["engine"] for run in runs}) > 1:
-        every = [{name: Setting(None, run.card[name], None) for name in _CARD} for run in runs]
-        missing = UNKNOWN
+        every, missing = [_shared(run) for run in runs], UNKNOWN
     else:
-        every = [settings(run) for run in runs]
-        missing = DEFAULT
+        every, missing = [settings(run) for run in runs], DEFAULT
     dumps_all = {run.card["engine"] for run in runs} == {"sglang"}
     found = []
     for name in dict.fromkeys(name for known in every for name in known):
         # A name that only one release's dump has says that the release is another, no more.
         if name in _SKIP or (dumps_all and not all(name in known for known in every)):
             continue
-        values = tuple(known.get(name, Setting(None, None, None)) for known in every)
-        if _differs(values):
+        values = tuple(known.get(name, Setting(name, None, None, None)) for known in every)
+        unsaid = missing == UNKNOWN and None in (value.value for value in values)
+        if _differs(values) and not (unsaid and name not in _TOLD_ANYWAY):
             found.append(Difference(name, values, is_speculation(name), missing))
     return found
 
 
 def _differs(values: Sequence[Setting]) -> bool:
-    texts = {json.dumps(_plain(v.final), sort_keys=True, default=str) for v in values}
+    texts = {json.dumps(_plain(v.value), sort_keys=True, default=str) for v in values}
     return len(texts) > 1
 
 
