@@ -114,7 +114,7 @@ def _merged(row: Point, stored: Mapping[str, Any] | None) -> Point | None:
     other = {name: value for name, value in stored.items() if value is not None}
     other["extra"] = json.loads(stored["extra"] or "{}")
     first, second = (row, other) if _richness(row) > _richness(other) else (other, row)
-    other_extra = {k: v for k, v in second["extra"].items() if k != "oddities"}
+    other_extra = {k: v for k, v in second["extra"].items() if k not in ("oddities", "impossible")}
     extra = {**other_extra, **first["extra"]}
     merged: Point = {**second, **first, "extra": extra}
     merged["label"] = row.get("label") or other.get("label")

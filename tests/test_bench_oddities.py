@@ -25,6 +25,13 @@ def said(changes: dict[str, Any], extra: dict[str, Any] | None = None) -> list[s
     return held
 
 
+def test_only_numbers_that_cannot_be_are_called_impossible() -> None:
+    point = {**SOUND, "failed": 3, "ttft_ms_median": 3601.5, "extra": {}}
+    oddities.mark([point])
+    assert len(point["extra"]["oddities"]) == 2
+    assert [line[:15] for line in point["extra"]["impossible"]] == ["The median TTFT"]
+
+
 def test_a_sound_point_is_left_alone() -> None:
     retokenized = {"total_output_tokens_retokenized": 19990, "max_concurrent_requests": 8}
     assert said({}, retokenized) == []

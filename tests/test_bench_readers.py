@@ -92,7 +92,8 @@ POINTS: dict[str, list[dict[str, Any]]] = {
          "output_tok_s": 310.5, "output_tokens": 18762},
     ],
     "inferencex-rows.json": [
-        {"tool": "InferenceX", "gpus": 8, "concurrency": 32.0, "total_tok_s": 4000.0,
+        {"tool": "InferenceX", "label": "sglang h200-nv fp8", "gpus": 8,
+         "concurrency": 32.0, "total_tok_s": 4000.0,
          "output_tok_s": 2000.0, "ttft_ms_p99": 900.0, "tpot_ms_mean": 12.5,
          "e2e_ms_median": 12500.0},
     ],
@@ -231,6 +232,15 @@ def test_columns_that_the_user_named_are_read() -> None:
     ]
     assert named[0]["extra"]["Input len"] == 1000
     assert found.unread == ["GPU temp"]
+
+
+@pytest.mark.parametrize("name", ["label", "tag"])
+def test_a_point_keeps_the_name_that_its_user_gave(name: str) -> None:
+    text = (CORPUS / "sglang-serving.jsonl").read_text().splitlines()[0]
+    found = read(json.dumps({**json.loads(text), name: " draft 3 "}))
+    assert found is not None
+    made = frame(rows(found.points, "f", "mine"))
+    assert made["label"].to_list() == ["mine · draft 3"]
 
 
 def test_extra_is_json() -> None:

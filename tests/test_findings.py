@@ -237,7 +237,7 @@ TRIED: dict[str, tuple[Callable[[], Case], Callable[[], Case]]] = {
         lambda: point(token_difference=1_500.0, allowed_tokens=2_000.0),
     ),
     "odd_numbers": (
-        lambda: point(extra='{"oddities": ["mean TPOT is negative"]}'), lambda: point(extra="{}")
+        lambda: point(extra='{"impossible": ["mean TPOT is negative"]}'), lambda: point(extra="{}")
     ),
     "mostly_ramp": (lambda: point(num_prompts=80), lambda: point()),
 }  # fmt: skip

@@ -91,7 +91,7 @@ def tokens_differ(case: Case) -> Iterator[Finding]:
 def odd_numbers(case: Case) -> Iterator[Finding]:
     """A benchmark holds numbers that cannot be."""
     for row in case.run.bench.drop_nulls("extra").iter_rows(named=True):
-        odd = json.loads(row["extra"]).get("oddities")
+        odd = json.loads(row["extra"]).get("impossible")
         texts = odd if isinstance(odd, list) else [odd] if odd else []
         if texts:
             yield Finding(

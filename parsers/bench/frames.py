@@ -20,6 +20,7 @@ from parsers import records
 from parsers.bench import sglang_batch, tables, vllm_offline
 from parsers.bench.points import Point
 from parsers.bench.prose import TOOL as PROSE
+from parsers.server_args import redact_text
 
 _SERVING = (
     "duration_s", "completed", "input_tokens", "output_tokens", "request_throughput_rps",
@@ -80,6 +81,9 @@ def _flat(row: Point) -> dict[str, Any]:
     extra = {name: value for name, value in row["extra"].items() if value not in (None, [], {}, "")}
     text = json.dumps(extra, ensure_ascii=False, default=str) if extra else None
     typed = {name: _typed(row.get(name), kind) for name, kind in records.BENCH_RESULTS.items()}
+    for name in ("model", "dataset", "label"):
+        if typed[name] is not None:
+            typed[name] = redact_text(typed[name])
     return {**typed, "extra": text}
 
 

@@ -15,11 +15,18 @@ Check = Callable[[Point], Iterator[str]]
 
 
 def mark(points: list[Point]) -> None:
-    """Note the oddities of each point in its `extra`."""
+    """Note the oddities of each point in its `extra`.
+
+    Those of numbers that cannot be stand under `impossible` as well: most oddities only say what
+    a number really counts.
+    """
     for point in points:
         for check in _CHECKS:
             for sentence in check(point):
                 odd(point, sentence)
+                if check in _IMPOSSIBLE:
+                    held = point["extra"].setdefault("impossible", [])
+                    held += [sentence] if sentence not in held else []
 
 
 def _failures(point: Point) -> Iterator[str]:
@@ -145,6 +152,7 @@ def _units(point: Point) -> Iterator[str]:
             return
 
 
+_IMPOSSIBLE: tuple[Check, ...] = (_latencies, _units)
 _CHECKS: tuple[Check, ...] = (
     _failures,
     _peak,

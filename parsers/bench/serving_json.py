@@ -92,8 +92,21 @@ def point(result: Mapping[str, Any]) -> Point | None:
     if isinstance(info := result.get("server_info"), Mapping):
         used.add("server_info")
         _server(found, info)
+    put(found, "label", _label(result))
     keep(found, result, used)
     return found
+
+
+def _label(result: Mapping[str, Any]) -> str | None:
+    """What the user called the set-up: vLLM's `--label`, SGLang's `--tag`; InferenceX's row."""
+    for name in ("label", "tag"):
+        if isinstance(result.get(name), str) and result[name].strip():
+            return str(result[name]).strip()
+    parts = [result.get(name) for name in ("framework", "hw", "precision")]
+    if "tput_per_gpu" not in result or not all(isinstance(part, str) for part in parts):
+        return None
+    drafts = result.get("spec_decoding")
+    return " ".join([*map(str, parts), *([drafts] if drafts not in (None, "", "none") else [])])
 
 
 def _put(found: Point, column: str, value: Any) -> bool:
