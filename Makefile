@@ -51,10 +51,13 @@ up: install
 demo: install
 	exec $(BIN)/servescope demo
 
-# The browser tests drive the system's Chromium; the speed table compares with ripgrep.
+# The browser tests drive the system's Chromium, those of SSH a server of their own; the speed
+# table compares with ripgrep.
 test: install-dev
 	if ! command -v chromium >/dev/null; then $(call apt,chromium); fi
 	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
+	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
+	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
 	$(BIN)/python -m pytest
 
 check: install-dev

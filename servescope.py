@@ -108,10 +108,12 @@ def up(
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Follow logs and show them live in the browser."""
+    from ingest.sources.secret import prompting
     from ingest.supervisor import SourceSpec, check
 
     specs = [SourceSpec(location, label, zone) for location in sources or []]
-    check(specs)
+    with prompting():
+        check(specs)
     _serve(store, specs, port, bench or [])
 
 
@@ -148,13 +150,28 @@ def import_command(
 ) -> None:
     """Read past logs and benchmark results into the store, each file once."""
     from data.bench_text import import_lines
+    from ingest.sources.secret import prompting
 
-    with _commands(store, bulk=True) as commands, _progress() as progress:
+    with _commands(store, bulk=True) as commands, _progress() as progress, prompting():
         report = commands.import_logs(paths, label, zone, progress, bench or [])
     for note in report["notes"]:
         print(note, file=sys.stderr)
     for line in import_lines(report):
         print(line)
+
+
+@app.command()
+def trust(
+    host: Annotated[str, typer.Argument(help="[user@]host[:port], or a name of ~/.ssh/config.")],
+) -> None:
+    """Show the key of a host that logs are read from over SSH, and trust it if you say so."""
+    from ingest.sources.secret import prompting
+    from ingest.sources.trust import trust as trust_host
+
+    with prompting():
+        trusted = trust_host(host, lambda text: typer.confirm(text), print)
+    if not trusted:
+        raise CommandError(f"{host}: not trusted; nothing was changed")
 
 
 @app.command()

@@ -54,6 +54,24 @@ def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | N
     return last if latest == (path,) else None
 
 
+def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
+    """The latest checkpoint of the generation that a source read last."""
+    row = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE source_id = {literal(source_id)} "
+        'ORDER BY "at" DESC, seq DESC LIMIT 1'
+    ).fetchone()
+    return Checkpoint(*row) if row else None
+
+
+def with_small_head(con: duckdb.DuckDBPyConnection, below: int) -> list[Checkpoint]:
+    """The latest checkpoints of all files of which fewer than `below` bytes were read."""
+    rows = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint_len < {below} "
+        "AND byte_offset > 0 ORDER BY byte_offset DESC"
+    ).fetchall()
+    return [Checkpoint(*row) for row in rows]
+
+
 def with_head(con: duckdb.DuckDBPyConnection, fingerprint: str, length: int) -> list[Checkpoint]:
     """The latest checkpoints of all files that begin with these bytes."""
     rows = con.execute(

@@ -4,6 +4,9 @@ ServescopeError
 ├── StoreError      the store cannot be opened, read or written
 │   └── ConflictError   another reader has stored these bytes already
 ├── SourceError     a source cannot be read
+│   ├── UnreachableError    its host does not answer, or no longer
+│   ├── LoginError          its host does not let us in
+│   └── HostKeyError        its host's key is not the one that was trusted
 ├── ControlError    the running `servescope up` cannot be reached or refuses
 └── CommandError    a command was asked for something that does not exist
 
@@ -31,6 +34,22 @@ class ConflictError(StoreError):
 
 class SourceError(ServescopeError):
     """A source cannot be read."""
+
+
+class UnreachableError(SourceError):
+    """The host of a source does not answer, or no longer: to be tried again."""
+
+
+class LoginError(SourceError):
+    """The host of a source does not let us in."""
+
+
+class HostKeyError(SourceError):
+    """The key of a source's host is not known, or not the one that was trusted."""
+
+    def __init__(self, text: str, *, changed: bool) -> None:
+        super().__init__(text)
+        self.changed = changed
 
 
 class ControlError(ServescopeError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from data.errors import SourceError
 from ingest.sources.file import LocalFile
+from ingest.sources.packed import unpacking
 from parsers.bench.sniff import TITLE, is_server_log
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
     `maps` gives what the user said of columns; asked for only where there is something to read.
     A plain log is passed by without loading any reader.
     """
-    with closing(LocalFile(path)) as file:
+    with closing(unpacking(LocalFile(path))) as file:
         file.refuse_binary()
+        if file.complete:  # only logs are packed
+            return BenchFile(path, "", file.progress(0)[1], None, is_log=True)
         size = file.size()
         head = file.read(0, HEAD_BYTES)
         document = _is_document(head)

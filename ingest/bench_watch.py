@@ -13,7 +13,8 @@ from data.store import Store
 from ingest.bench_import import import_bench
 from ingest.bench_read import look
 from ingest.imports import BENCH_ONLY, maps_of
-from ingest.sources.file import LOGS, place
+from ingest.sources.file import place
+from ingest.sources.names import LOGS
 
 EVERY_S = 2.0
 SUFFIXES = (*LOGS, *BENCH_ONLY)

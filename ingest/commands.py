@@ -16,7 +16,7 @@ from data.question import select
 from data.run_data import RunData
 from data.store import Store
 from ingest.claims import Claims
-from ingest.sources.file import place
+from ingest.sources.places import source_id_of
 from ingest.status import SourceStatus
 
 EXPORTS = ("runs", "samples", "events", "bench_results")
@@ -153,4 +153,4 @@ class Commands:
 
 def absolute(location: str) -> str:
     """A location as another process, in another folder, must get it."""
-    return str(place(location))
+    return source_id_of(location)

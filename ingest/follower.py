@@ -1,38 +1,46 @@
-"""Follows one local log: woken by the file system or once a second, it reads what is new.
+"""Follows one log, here or on another host: woken by the file system or once a second.
 
-Every wake compares the file with what was read (size, head, last bytes, what the path leads to),
-so that truncation, rewriting and rotation are seen even when no notice of them came.
+Every wake compares the file with what was read (size, head, last bytes, what the name leads to),
+so that truncation, rewriting and rotation are seen even when no notice of them came. What was
+rotated away before it was read to its end is read first.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+import time
+from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 
 from data import queries
 from data.checkpoints import Checkpoint
-from data.errors import ServescopeError, SourceError
+from data.errors import (
+    HostKeyError,
+    LoginError,
+    ServescopeError,
+    SourceError,
+    UnreachableError,
+)
 from data.store import Store
 from ingest import status
+from ingest.backoff import Backoff
 from ingest.claims import Claims
-from ingest.identity import resume_point, rotated_file
+from ingest.feed import Feed
+from ingest.identity import last_of_source, resume_point, unread_before
 from ingest.pipeline import SourceInfo
-from ingest.reading import Append, ContentChangedError, Reading
-from ingest.sources.file import LocalFile, newest
+from ingest.reading import ContentChangedError, Reading
+from ingest.sources.log_file import LogFile, Place
 from ingest.status import StatusBoard
 from ingest.writer import Writer
 
 POLL_S = 1.0
 # Lines that come closer together than this share a commit.
 PAUSE_S = 0.1
-# The lines shown are those near the end; far behind it they would only pass by.
-TAIL_WITHIN_BYTES = 16 << 20
 SHOWN_BEFORE_BYTES = 256 << 10  # after a restart: what was read before it
 RETRY_S = 5.0
+REFUSED_S = 30.0  # somebody has to do something about a key before it works
 _log = logging.getLogger(__name__)
 
 
@@ -42,29 +50,33 @@ class Follower(threading.Thread):
     def __init__(
         self,
         source: SourceInfo,
-        location: str,
+        place: Place,
         store: Store,
         writer: Writer,
         board: StatusBoard,
         claims: Claims,
     ) -> None:
-        super().__init__(name=f"follow {location}", daemon=True)
+        super().__init__(name=f"follow {source.source_id}", daemon=True)
         self.wake = threading.Event()
         self._stopping = threading.Event()
         self._source = source
-        self._location = location
+        self._place = place
         self._store = store
         self._writer = writer
         self._board = board
         self._claims = claims
+        self._feed = Feed(writer, board, self._stopping)
+        self._backoff = Backoff()
+        self._zone_asked = source.zone is not None or not place.remote
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
-        self._file: LocalFile | None = None  # claimed
+        self._broken: tuple[float, str] | None = None  # when the connection broke, and why
 
     def stop(self) -> None:
         """Ask the thread to end; what was read is not lost but read again next time."""
         self._stopping.set()
         self.wake.set()
+        self._place.close()
 
     def run(self) -> None:
         """Poll until stopped. A failure is shown and tried again from the last checkpoint."""
@@ -76,6 +88,7 @@ class Follower(threading.Thread):
                 if not self._stopping.is_set():
                     self._fail(error)
             else:
+                self._backoff.reset()
                 self._stopping.wait(PAUSE_S)
                 self.wake.wait(POLL_S)
         self._close()
@@ -91,80 +104,149 @@ class Follower(threading.Thread):
         try:
             if reading.file.change_mark() != self._mark:
                 reading.verify()
-                self._read_on(reading)
+                self._mark = self._feed.read_on(reading)
             self._check_path(reading)
         except ContentChangedError as change:
-            self._begin_anew(reading, str(change))
+            _log.warning("%s: %s, reading from the start", reading.file.name, change)
+            self._close()
+            self._open(changed=str(change))
+            self.wake.set()
 
     def _check_path(self, reading: Reading) -> None:
-        target = newest(self._location)
+        target = self._place.newest()
         there = reading.file.is_at(target) if target is not None else None
         if there is None:
             self._board.set(state=status.WAITING)
-        elif not there and target is not None and _has_content(target):
+        elif not there and target is not None and self._place.size_of(target):
+            # An empty newcomer is waited for: the server may still be writing to the old file.
             self._rotate(reading)
         elif not self._stopping.is_set():
-            self._board.set(state=status.FOLLOWING, percent=None, error=None)
+            self._board.set(state=status.FOLLOWING, percent=None, error=None, retry_at=None)
 
-    def _open(self) -> bool:
-        """Take up the file where it was left; False while there is none."""
-        target = newest(self._location)
-        if target is None or not target.exists():
-            self._board.set(state=status.WAITING)
+    def _open(self, changed: str | None = None) -> bool:
+        """Take up the file where it was left; False while there is none.
+
+        `changed`: what happened to it, if it is the same file with another content.
+        """
+        self._greet()
+        target = self._place.newest()
+        if target is None or self._place.size_of(target) is None:
+            self._board.set(state=status.WAITING, error=None, retry_at=None)
             return False
-        file = LocalFile(target)
+        file = self._place.open(target)
         if not self._claim(file):
             self._board.set(state=status.WAITING)
             return False
+        try:
+            self._take_up(file, target, changed)
+        except BaseException:
+            if self._reading is None:
+                self._let_go(file)
+            raise
+        return True
+
+    def _take_up(self, file: LogFile, target: str, changed: str | None) -> None:
         # What an earlier generation has queued belongs before the look into the checkpoints.
         self._writer.flush()
         with self._store.cursor() as con:
-            point = resume_point(con, file, adopt_copies=False, taken=self._claims.others(file))
-            if point.last is not None:
-                self._board.set(run_id=queries.latest_run(con, self._source.source_id))
-        seq, previous = point.seq, point.previous
-        replaced = previous is not None and not previous.finished
-        if previous is not None and replaced:
-            seq = self._finish_rotated(previous, seq)
-        source = replace(self._source, clock_hint=file.changed_at())
-        reading = Reading(source, file, point.last, seq)
-        if point.last is not None and point.last.path != str(target):
+            point = resume_point(
+                con, file, self._place, adopt_copies=False, taken=self._claims.others(file)
+            )
+            last = last_of_source(con, self._source.source_id)
+            run_id = queries.latest_run(con, self._source.source_id) if point.last else None
+        if run_id is not None:
+            self._board.set(run_id=run_id)
+        seq = point.seq
+        known = point.last is not None and last is not None and point.last.file_id == last.file_id
+        if last is not None and not known:
+            seq = max(seq, self._finish_before(file, target, last))
+        reading = Reading(self._hinted(file), file, point.last, seq)
+        if changed is not None:
+            reading.note(changed, f"{target} was {changed}; reading from its start")
+        elif point.last is not None and point.last.path != target:
             reading.note("renamed", f"{point.last.path} goes on as {target}")
-        elif replaced:
+        elif last is not None and not known and not last.finished:
             reading.note("rotated", f"{target} was replaced while it was not followed")
         self._begin(reading)
-        return True
 
-    def _claim(self, file: LocalFile) -> bool:
+    def _finish_before(self, file: LogFile, target: str, last: Checkpoint) -> int:
+        """Read what came between `last` and this file; gives the highest seq."""
+        seq = last.seq
+        earlier = unread_before(self._place, target, last)
+        for name in earlier:
+            seq = max(seq, self._read_whole(name, target, seq))
+        if not earlier and not last.finished and not self._stopping.is_set():
+            # What was left of it is gone; its run ended there as far as anybody can tell.
+            closing_up = Reading(self._source, file, last, seq)
+            closing_up.named = last.path
+            self._feed.put(closing_up.finish())
+            seq = closing_up.seq
+        self._writer.flush()
+        return seq
+
+    def _read_whole(self, name: str, target: str, seq: int) -> int:
+        """Read a file to its end that nothing is written to any more; gives the highest seq."""
+        with closing(self._place.open(name)) as file:
+            if self._claims.take(file, self._source.source_id) is not None:
+                return seq
+            try:
+                self._writer.flush()
+                with self._store.cursor() as con:
+                    taken = self._claims.others(file)
+                    point = resume_point(con, file, self._place, adopt_copies=True, taken=taken)
+                last = point.last
+                if last is not None and last.finished and not file.reaches(last.byte_offset + 1):
+                    return seq
+                reading = Reading(self._hinted(file), file, last, max(seq, point.seq))
+                if name != target and self._place.source_id == target:
+                    reading.named = target  # a rotated log is read on under the name it had
+                self._claims.tell(file, reading.file_id)
+                self._feed.read_on(reading, final=True)
+                if not self._stopping.is_set():
+                    self._feed.put(reading.finish())
+                return reading.seq
+            finally:
+                self._claims.release(file)
+
+    def _greet(self) -> None:
+        """Ask another host once which zone its clock is in."""
+        if not self._place.remote:
+            return
+        if self._board.get().state not in (status.FOLLOWING, status.CATCHING_UP):
+            self._board.set(state=status.CONNECTING, retry_at=None)
+        if not self._zone_asked:
+            zone = self._place.zone()
+            self._zone_asked = True
+            if zone is not None:
+                self._source = replace(self._source, zone=zone)
+                self._store.add_source(
+                    self._source.source_id, self._place.kind, self._source.source_id,
+                    self._source.label, zone,
+                )  # fmt: skip
+
+    def _claim(self, file: LogFile) -> bool:
         """Keep other readers off; False while an import reads it, which then is gone on from."""
         other = self._claims.take(file, self._source.source_id)
         if other is None:
-            self._file = file
             return True
         file.close()
         if other.source_id is None:
             return False
-        raise SourceError(f"{file.path}: is followed already, as {other.source_id}; name it once")
+        raise SourceError(f"{file.name}: is followed already, as {other.source_id}; name it once")
 
-    def _finish_rotated(self, previous: Checkpoint, seq: int) -> int:
-        """Read the rest of a file that was rotated away meanwhile; gives the highest seq."""
-        old = rotated_file(previous)
-        if old is None:
-            return seq
-        source = replace(self._source, clock_hint=old.changed_at())
-        reading = Reading(source, old, previous, seq)
-        try:
-            self._read_on(reading, final=True)
-            if not self._stopping.is_set():
-                self._put(reading.finish())
-        finally:
-            old.close()
-        return max(seq, reading.seq)
+    def _hinted(self, file: LogFile) -> SourceInfo:
+        return replace(self._source, clock_hint=file.changed_at())
 
     def _begin(self, reading: Reading) -> None:
         self._reading, self._mark = reading, None
+        if self._broken is not None:
+            since, why = self._broken
+            away = f"for {time.monotonic() - since:.0f} s"
+            reading.note("reconnected", f"the host was not reached {away} ({why})")
+            self._broken = None
         self._claims.tell(reading.file, reading.file_id)
-        self._board.set(path=str(reading.file.path), lag_bytes=reading.file.size() - reading.offset)
+        self._board.set(path=reading.file.name)
+        self._board.behind(max(0, reading.file.size() - reading.offset))
         start = max(0, reading.offset - SHOWN_BEFORE_BYTES)
         before = reading.file.read(start, reading.offset - start)
         if start:
@@ -172,101 +254,49 @@ class Follower(threading.Thread):
         if before:
             self._board.keep(before)
 
-    def _read_on(self, reading: Reading, *, final: bool = False) -> None:
-        mark = reading.file.change_mark()
-        while not self._stopping.is_set() and (append := reading.step(final=final)) is not None:
-            self._put(append)
-            behind = reading.file.size() - reading.offset
-            if behind <= TAIL_WITHIN_BYTES:
-                self._board.keep(append.data)
-            else:
-                share = 100 * reading.offset / max(1, reading.file.size())
-                self._board.set(state=status.CATCHING_UP, percent=round(share, 1))
-        self._mark = mark
-        self._board.set(unfinished_line=mark[0] > reading.offset)
-
-    def _put(self, append: Append) -> None:
-        self._writer.put(append, self._stored(append))
-
-    def _stored(self, append: Append) -> Callable[[], None]:
-        size = len(append.data)
-        lines = append.data.count(b"\n")
-        run_id = _run_of(append)
-
-        def tell() -> None:
-            now = self._board.get()
-            self._board.set(
-                lag_bytes=max(0, (self._size() or 0) - append.checkpoint.byte_offset),
-                lines_read=now.lines_read + lines,
-                run_id=run_id or now.run_id,
-                last_line_at=datetime.now(UTC) if size else now.last_line_at,
-            )
-
-        return tell
-
-    def _size(self) -> int | None:
-        reading = self._reading
-        try:
-            return reading.file.size() if reading else None
-        except OSError:  # the handle was closed between the look and the question
-            return None
-
     def _rotate(self, reading: Reading) -> None:
         """Another file stands under the path: finish the old one, then begin the new one."""
-        self._read_on(reading, final=True)
+        self._feed.read_on(reading, final=True)
         if self._stopping.is_set():
             return
         reading.note(
-            "rotated", f"{reading.file.path} was replaced; the old file was read to its end"
+            "rotated", f"{reading.file.name} was replaced; the old file was read to its end"
         )
-        self._put(reading.finish())
+        self._feed.put(reading.finish())
         self._close()
         self._open()
         self.wake.set()
 
-    def _begin_anew(self, reading: Reading, how: str) -> None:
-        """The content is another one: a new generation from byte 0 on the same handle."""
-        _log.warning("%s: %s, reading from the start", reading.file.path, how)
-        offset = reading.offset
-        self._put(reading.finish())
-        source = replace(self._source, clock_hint=reading.file.changed_at())
-        fresh = Reading(source, reading.file, None, reading.seq)
-        fresh.note(
-            how, f"{reading.file.path} was {how} after byte {offset}; reading from its start"
-        )
-        self._begin(fresh)
-        self.wake.set()
-
     def _fail(self, error: Exception) -> None:
+        state, delay = self._judge(error)
         if isinstance(error, ServescopeError | OSError):
-            _log.error("%s: %s", self._location, error)
+            _log.error("%s: %s", self._source.source_id, error)
             text = str(error)
         else:
-            _log.exception("%s: reading failed", self._location)
-            text = f"{self._location}: reading failed ({type(error).__name__}: {error})"
-        self._board.set(state=status.ERROR, error=text)
+            _log.exception("%s: reading failed", self._source.source_id)
+            text = f"{self._source.source_id}: reading failed ({type(error).__name__}: {error})"
+        if state == status.RECONNECTING and self._reading is not None:
+            self._broken = time.monotonic(), text
+        retry_at = datetime.now(UTC) + timedelta(seconds=delay)
+        self._board.set(state=state, error=text, retry_at=retry_at)
         self._close()
-        self._stopping.wait(RETRY_S)
+        self._stopping.wait(delay)
+
+    def _judge(self, error: Exception) -> tuple[str, float]:
+        """The state that an error means, and the seconds to wait."""
+        if isinstance(error, UnreachableError):
+            return status.RECONNECTING, self._backoff.next()
+        if isinstance(error, LoginError):
+            return status.AUTH_FAILED, REFUSED_S
+        if isinstance(error, HostKeyError):
+            return status.KEY_CHANGED if error.changed else status.KEY_UNKNOWN, REFUSED_S
+        return status.ERROR, RETRY_S
 
     def _close(self) -> None:
-        self._reading = None
-        if self._file is not None:
-            self._claims.release(self._file)
-            self._file.close()
-            self._file = None
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            self._let_go(reading.file)
 
-
-def _has_content(path: Path) -> bool:
-    # An empty newcomer: the server may still be writing to the old file.
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
-
-
-def _run_of(append: Append) -> str | None:
-    """The run that the last of these records belongs to."""
-    for frame in (append.batch.samples, append.batch.run_facts):
-        if frame.height:
-            return str(frame["run_id"][-1])
-    return None
+    def _let_go(self, file: LogFile) -> None:
+        self._claims.release(file)
+        file.close()

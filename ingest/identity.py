@@ -5,24 +5,26 @@ Inodes are no help: they are reused, and a restored or copied file has another o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import hashlib
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import duckdb
 
 from data import checkpoints
 from data.checkpoints import Checkpoint
-from data.errors import SourceError
-from ingest.sources.file import HEAD_BYTES, LocalFile
+from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
+from ingest.sources.log_file import HEAD_BYTES, LogFile, Place
 from ingest.state import unpack
 
 
-def holds(file: LocalFile, checkpoint: Checkpoint) -> bool:
+def holds(file: LogFile, checkpoint: Checkpoint) -> bool:
     """Whether the file still holds what the checkpoint says was read."""
     return (
-        file.size() >= checkpoint.byte_offset
+        file.reaches(checkpoint.fingerprint_len)
         and file.fingerprint(checkpoint.fingerprint_len) == checkpoint.fingerprint
+        and file.reaches(checkpoint.byte_offset)
         and file.tail_hash(checkpoint.byte_offset) == checkpoint.tail_hash
     )
 
@@ -33,37 +35,73 @@ class ResumePoint:
 
     last: Checkpoint | None  # go on from here; None: a generation never read
     seq: int  # the highest under the path
-    previous: Checkpoint | None = None  # another content that was read under the path before
 
 
 def resume_point(
     con: duckdb.DuckDBPyConnection,
-    file: LocalFile,
+    file: LogFile,
+    place: Place,
     *,
     adopt_copies: bool,
     taken: Collection[str] = (),
 ) -> ResumePoint:
     """Find what was read of this file, by its path and by its content.
 
-    A file that moved is known by its whole head and goes on where it was. A copy of a file that
-    is still in place is the same content once more: an import takes it as known, while a follower
+    A file that moved is known by its head and goes on where it was. A copy of a file that is
+    still in place is the same content once more: an import takes it as known, while a follower
     must not, since the two may grow apart. Nor is a generation of `taken` adopted: another reader
     is at it.
     """
-    path = str(file.path)
-    seq = checkpoints.last_seq(con, path)
-    previous = checkpoints.last_under_path(con, path)
-    if previous is not None:
-        previous = _whole(con, previous)
-        if previous.file_id not in taken and holds(file, previous):
-            return ResumePoint(previous, seq)
-    if file.size() >= HEAD_BYTES:
-        for other in checkpoints.with_head(con, file.fingerprint(HEAD_BYTES), HEAD_BYTES):
-            if other.file_id in taken or not holds(file, other):
-                continue
-            if adopt_copies or not _in_place(other, file):
-                return ResumePoint(_whole(con, other), max(seq, other.seq), previous)
-    return ResumePoint(None, seq, previous)
+    seq = checkpoints.last_seq(con, file.name)
+    previous = checkpoints.last_under_path(con, file.name)
+    if previous is not None and previous.file_id not in taken and holds(file, previous):
+        return ResumePoint(_whole(con, previous), seq)
+    for other in _alike(con, file):
+        if other.file_id in taken or not holds(file, other):
+            continue
+        if adopt_copies or not _in_place(other, file, place):
+            return ResumePoint(_whole(con, other), max(seq, other.seq))
+    return ResumePoint(None, seq)
+
+
+def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
+    """How far the source's latest file was read, whichever that was."""
+    last = checkpoints.last_of_source(con, source_id)
+    return _whole(con, last) if last is not None else None
+
+
+def unread_before(place: Place, name: str, last: Checkpoint) -> list[str]:
+    """The files with lines that came after `last` and before the file `name`, oldest first.
+
+    The first of them is the one that `last` was read from. Empty if that is gone: then nothing
+    tells which of the others were read.
+    """
+    found = []
+    for entry in place.before(name):
+        found.append(entry.name)
+        try:
+            with closing(place.open(entry.name)) as file:
+                if holds(file, last):
+                    return found[::-1]
+        except (UnreachableError, LoginError, HostKeyError):
+            raise
+        except SourceError:  # deleted meanwhile, or not to be read: older ones may still be
+            found.pop()
+    return []
+
+
+def _alike(con: duckdb.DuckDBPyConnection, file: LogFile) -> Iterator[Checkpoint]:
+    """Checkpoints of files that begin like this one, as far as they were read."""
+    head = file.read(0, HEAD_BYTES)
+    if len(head) == HEAD_BYTES:
+        yield from checkpoints.with_head(con, hashlib.sha256(head).hexdigest(), HEAD_BYTES)
+    # Short logs: all that was read of them must be in the head.
+    for other in checkpoints.with_small_head(con, HEAD_BYTES):
+        if (
+            other.fingerprint_len == other.byte_offset <= len(head)
+            and hashlib.sha256(head[: other.byte_offset]).hexdigest() == other.fingerprint
+        ):
+            yield other
 
 
 def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint) -> Checkpoint:
@@ -71,29 +109,16 @@ def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint) -> Checkpoint
     return replace(checkpoint, state=unpack(checkpoint.state, checkpoints.texts(con)))
 
 
-def rotated_file(previous: Checkpoint) -> LocalFile | None:
-    """The file that was rotated away while nobody read it, if it still lies beside its path."""
-    try:
-        file = LocalFile(Path(previous.path + ".1"))
-    except SourceError:
-        return None
-    if holds(file, previous):
-        file.path = Path(previous.path)  # read on under the name it had: a crash goes on here
-        return file
-    file.close()
-    return None
-
-
-def _in_place(checkpoint: Checkpoint, file: LocalFile) -> bool:
+def _in_place(checkpoint: Checkpoint, file: LogFile, place: Place) -> bool:
     """Whether another file still stands under the checkpoint's path with its content."""
-    path = Path(checkpoint.path)
-    if file.is_at(path):
+    if not place.reaches_name(checkpoint.path):
+        return True  # on another host: not asked
+    if file.is_at(checkpoint.path):
         return False
     try:
-        other = LocalFile(path)
+        with closing(place.open(checkpoint.path)) as other:
+            return holds(other, checkpoint)
+    except (UnreachableError, LoginError, HostKeyError):
+        raise
     except SourceError:
         return False
-    try:
-        return holds(other, checkpoint)
-    finally:
-        other.close()

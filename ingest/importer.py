@@ -8,15 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
-from data.errors import SourceError
+from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from data.store import Store
 from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Append, Reading
-from ingest.sources.file import LocalFile, expand
+from ingest.sources.log_file import LogFile, Place
+from ingest.sources.names import LOGS
+from ingest.sources.packed import Unpacked
+from ingest.sources.places import place_of
 from ingest.writer import Writer
 
 GATHER_BYTES = 64 << 20
@@ -61,34 +63,89 @@ def import_logs(
     """
     claims = claims or Claims()
     report = ImportReport()
-    sizes = _readable(locations, report)
-    total = sum(sizes.values())
-    writer = Writer(store, retry=False, gather=GATHER_BYTES)
-    try:
-        for path, size in sizes.items():
-            report.files += 1
-            if not size:
-                report.notes.append(f"{path}: no lines yet")
-                continue
-            with closing(LocalFile(path)) as file, _claimed(file, claims, report) as free:
-                if free:
-                    source = SourceInfo(str(path), label, zone, file.changed_at(), store.salt)
-                    store.add_source(source.source_id, "file", str(path), label, zone)
-                    tell = partial(_tell, progress, total)
-                    _import(store, writer, source, file, report, tell, claims)
-                    # The next reader, of this file or of a copy, goes on from what is stored.
-                    writer.flush()
-    finally:
-        writer.stop()
+    with closing(_Places()) as places:
+        found = _readable(locations, places, report)
+        bar = _Bar(progress, sum(found.values()))
+        writer = Writer(store, retry=False, gather=GATHER_BYTES)
+        try:
+            for name, size in found.items():
+                report.files += 1
+                if not size:
+                    report.notes.append(f"{name}: no lines yet")
+                    continue
+                place = places.of(name)
+                with closing(place.open(name)) as file, _claimed(file, claims, report) as free:
+                    if free:
+                        known_zone = zone or places.zone(place)
+                        hint = file.changed_at()
+                        source = SourceInfo(name, label, known_zone, hint, store.salt)
+                        store.add_source(name, place.kind, name, label, known_zone)
+                        _import(store, writer, source, file, place, report, bar, claims)
+                        # The next reader, of this or a copy, goes on from what is stored.
+                        writer.flush()
+                bar.done(size)
+        finally:
+            writer.stop()
     return report
 
 
+class _Places:
+    """The places of an import: one connection for all files of a host's location."""
+
+    def __init__(self) -> None:
+        self._all: list[Place] = []
+        self._of: dict[str, Place] = {}
+        self._zones: dict[Place, str | None] = {}
+
+    def names(self, location: str) -> list[str]:
+        """The files of a location, oldest first."""
+        place = place_of(location)
+        self._all.append(place)
+        found = place.all(LOGS)
+        self._of |= dict.fromkeys(found, place)
+        return found
+
+    def of(self, name: str) -> Place:
+        """The place that a file was found in."""
+        return self._of[name]
+
+    def zone(self, place: Place) -> str | None:
+        """The zone of a place's clock, asked once."""
+        if place not in self._zones:
+            self._zones[place] = place.zone()
+        return self._zones[place]
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        for place in self._all:
+            place.close()
+
+
+class _Bar:
+    """How far an import has come, in bytes as the files hold them, packed or not."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._before = 0  # in the files before
+
+    def tell(self, here: int) -> None:
+        """So many bytes of the present file are stored."""
+        if self._progress is not None:
+            self._progress(min(self._before + here, self._total), self._total)
+
+    def done(self, size: int) -> None:
+        """The present file is done with."""
+        self._before += size
+        self.tell(0)
+
+
 @contextmanager
-def _claimed(file: LocalFile, claims: Claims, report: ImportReport) -> Iterator[bool]:
+def _claimed(file: LogFile, claims: Claims, report: ImportReport) -> Iterator[bool]:
     """Keep other readers off the file; False and a note if one is at it."""
     other = claims.take(file, None)
     if other is not None:
-        report.notes.append(other.describe(file.path))
+        report.notes.append(other.describe(file))
         yield False
         return
     try:
@@ -97,23 +154,20 @@ def _claimed(file: LocalFile, claims: Claims, report: ImportReport) -> Iterator[
         claims.release(file)
 
 
-def _tell(progress: Progress | None, total: int, done: int) -> None:
-    if progress is not None:
-        progress(done, total)
-
-
-def _readable(locations: Sequence[str], report: ImportReport) -> dict[Path, int]:
+def _readable(locations: Sequence[str], places: _Places, report: ImportReport) -> dict[str, int]:
     """Every log of all locations and its size; SourceError before anything is stored."""
-    sizes: dict[Path, int] = {}
+    sizes: dict[str, int] = {}
     for location in locations:
-        found = expand(location)
+        found = places.names(location)
         if not found:
             raise SourceError(f"{location}: holds no log file (.log, .txt, .out, .err)")
-        for path in found:
+        for name in found:
             try:
-                with closing(LocalFile(path)) as file:
+                with closing(places.of(name).open(name)) as file:
                     file.refuse_binary()
-                    sizes[path] = file.size()
+                    sizes[name] = file.progress(0)[1]
+            except (UnreachableError, LoginError, HostKeyError):
+                raise
             except SourceError as error:
                 if len(found) == 1:
                     raise
@@ -125,42 +179,47 @@ def _import(
     store: Store,
     writer: Writer,
     source: SourceInfo,
-    file: LocalFile,
+    file: LogFile,
+    place: Place,
     report: ImportReport,
-    progress: Callable[[int], object],
+    bar: _Bar,
     claims: Claims,
 ) -> None:
     with store.cursor() as con:
-        point = resume_point(con, file, adopt_copies=True, taken=claims.others(file))
+        point = resume_point(con, file, place, adopt_copies=True, taken=claims.others(file))
     last = point.last
-    if last is not None and last.finished and last.byte_offset == file.size():
-        elsewhere = "" if last.path == str(file.path) else f" as {last.path}"
-        report.notes.append(f"{file.path}: already stored{elsewhere}")
+    if last is not None and last.finished and not file.reaches(last.byte_offset + 1):
+        elsewhere = "" if last.path == file.name else f" as {last.path}"
+        report.notes.append(f"{file.name}: already stored{elsewhere}")
         return
     known = report.samples, len(report.run_ids)
     with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead:
         reading = Reading(source, file, last, point.seq, ahead)
         claims.tell(file, reading.file_id)
-        _read_to_end(reading, writer, report, progress)
+        _read_to_end(reading, writer, report, bar)
     if last is None and known == (report.samples, len(report.run_ids)):
-        report.notes.append(f"{file.path}: no line of an SGLang or vLLM server in it")
+        report.notes.append(f"{file.name}: no line of an SGLang or vLLM server in it")
 
 
-def _read_to_end(
-    reading: Reading, writer: Writer, report: ImportReport, progress: Callable[[int], object]
-) -> None:
+def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _Bar) -> None:
+    file = reading.file
+
     def put(append: Append) -> None:
         report.count(append)
         report.read_bytes += append.size
-        done = report.read_bytes
+        done = file.progress(reading.offset)[0]
         # The lines are done with: a queue of them would only hold memory.
-        writer.put(replace(append, data=b""), partial(progress, done))
+        writer.put(replace(append, data=b""), partial(bar.tell, done))
 
-    settled = time.time() - reading.file.change_mark()[1] / 1e9 >= SETTLED_S
+    settled = file.complete or time.time() - file.change_mark()[1] / 1e9 >= SETTLED_S
     while (append := reading.step(final=settled)) is not None:
         put(append)
-    put(reading.finish())
-    if not settled and reading.offset < reading.file.size():
+    if isinstance(file, Unpacked) and file.cut_off:
+        reading.note("damaged", f"the packed file is cut off after {reading.offset} bytes of text")
         report.notes.append(
-            f"{reading.file.path}: its last line is unfinished and was left for later"
+            f"{file.name}: is cut off or damaged; the {reading.offset:,} bytes that could be "
+            "unpacked are stored"
         )
+    put(reading.finish())
+    if not settled and file.reaches(reading.offset + 1):
+        report.notes.append(f"{file.name}: its last line is unfinished and was left for later")

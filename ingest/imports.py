@@ -17,7 +17,9 @@ from data.store import Store
 from ingest.bench_read import BenchFile, look
 from ingest.claims import Claims
 from ingest.importer import ImportReport, Progress, import_logs
-from ingest.sources.file import LOGS, expand
+from ingest.sources.address import SSH
+from ingest.sources.file import expand
+from ingest.sources.names import LOGS
 
 if TYPE_CHECKING:
     from ingest.bench_import import BenchRead
@@ -40,7 +42,7 @@ class Imported(ImportReport):
 class _Found:
     """Files by what they hold."""
 
-    logs: list[Path] = field(default_factory=list)
+    logs: list[str] = field(default_factory=list)  # on another host: the location as given
     bench: list[BenchFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -71,7 +73,7 @@ def import_paths(
     report = Imported(notes=[*found.notes, *given.notes])
     if found.logs:
         logs = import_logs(
-            store, [str(path) for path in found.logs], label=label, zone=zone, progress=progress,
+            store, found.logs, label=label, zone=zone, progress=progress,
             claims=claims,
         )  # fmt: skip
         held = {str(file.path) for file in found.bench}
@@ -117,7 +119,7 @@ def _join(store: Store) -> int:
 def _join_given(
     store: Store,
     files: Sequence[BenchFile],
-    logs: Sequence[Path],
+    logs: Sequence[str],
     report: Imported,
     label: str | None,
     zone: str | None,
@@ -127,7 +129,7 @@ def _join_given(
     from ingest.bench_import import import_bench
 
     with store.cursor() as con:
-        run_ids = queries.runs_of_files(con, [str(path) for path in logs])
+        run_ids = queries.runs_of_files(con, logs)
     if not run_ids:
         raise SourceError("--bench: there is no run in the logs that the results could be of")
     reads = import_bench(store, files, label=label, zone=zone)
@@ -142,6 +144,9 @@ def _sort_out(
     """Every file of the locations by what it holds; SourceError before anything is stored."""
     found = _Found()
     for location in locations:
+        if location.startswith(SSH):  # what a benchmark left there is copied here first
+            found.logs.append(location)
+            continue
         paths = expand(location, (*LOGS, *BENCH_ONLY))
         before = len(found.logs), len(found.bench)
         others: list[Path] = []
@@ -171,7 +176,7 @@ def _put(found: _Found, file: BenchFile, only_bench: bool) -> bool:
     told = file.found is not None and bool(file.found.points)
     bench_only = only_bench or (file.path.suffix in BENCH_ONLY and not file.is_log)
     if not bench_only and (file.is_log or not told):
-        found.logs.append(file.path)
+        found.logs.append(str(file.path))
         return True
     return file.found is not None
 

@@ -16,15 +16,17 @@ from ingest.bench_read import look
 from ingest.blocks import Block, BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.sources import stdin
-from ingest.sources.file import HEAD_BYTES, LocalFile
+from ingest.sources.file import LocalFile
+from ingest.sources.log_file import HEAD_BYTES
+from ingest.sources.packed import unpacking
 
 
 def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
     """The records of a file, a block at a time."""
-    file = LocalFile(path)
+    file = unpacking(LocalFile(path))
     try:
         file.refuse_binary()
-        if not file.size():
+        if not file.reaches(1):
             print(f"{path}: no lines yet", file=sys.stderr)
         source = SourceInfo(
             str(path), zone=zone, clock_hint=file.changed_at(), as_printed=zone is None

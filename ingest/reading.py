@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -18,7 +20,7 @@ from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.scan import Scanned
-from ingest.sources.file import HEAD_BYTES, LocalFile
+from ingest.sources.log_file import HEAD_BYTES, LogFile
 from ingest.state import pack
 from parsers import records
 
@@ -45,13 +47,14 @@ class Reading:
     def __init__(
         self,
         source: SourceInfo,
-        file: LocalFile,
+        file: LogFile,
         last: Checkpoint | None,
         seq: int = 0,
         ahead: Executor | None = None,
     ) -> None:
         """`ahead`: scans the next block while the one before is absorbed (bulk import only)."""
         self.file = file
+        self.named = file.name  # what the checkpoints call it
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self.seq = max(seq, last.seq) if last else seq
         self._stored_seq = last.seq if last else 0  # the checkpoint that the next one goes on from
@@ -82,9 +85,20 @@ class Reading:
             }
         )  # fmt: skip
 
+    @contextmanager
+    def ahead(self, executor: Executor) -> Iterator[None]:
+        """While this lasts the next blocks are read and scanned beside the one being absorbed."""
+        self._ahead = executor
+        try:
+            yield
+        finally:
+            self._ahead = None
+            self._coming.clear()
+            self._blocks.offset = self._offset
+
     def verify(self) -> None:
         """ContentChangedError unless what was read is still what the file holds."""
-        if self.file.size() < self.offset:
+        if not self.file.reaches(self.offset):
             raise ContentChangedError("truncated")
         if self.file.fingerprint(self._head_len) != self._head:
             raise ContentChangedError("rewritten")
@@ -99,7 +113,7 @@ class Reading:
         block, scanned = found
         end = self.offset + block.size
         tail = self.file.tail_hash(end)
-        if self.file.size() < end or self.file.fingerprint(self._head_len) != self._head:
+        if not self.file.reaches(end) or self.file.fingerprint(self._head_len) != self._head:
             self._blocks.offset = self.offset
             self._coming.clear()
             raise ContentChangedError("rewritten")
@@ -154,7 +168,7 @@ class Reading:
         new = tuple((name, text) for name, text in texts.items() if name not in self._known_texts)
         self._known_texts |= texts.keys()
         checkpoint = Checkpoint(
-            source_id=self._source.source_id, file_id=self.file_id, path=str(self.file.path),
+            source_id=self._source.source_id, file_id=self.file_id, path=self.named,
             seq=self.seq, byte_offset=self.offset, line_no=self._pipeline.line_no,
             fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
             state=state, finished=finished, new_texts=new, after=self._stored_seq,

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from ingest import status
 from ingest.claims import Claims
 from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
-from ingest.sources.file import LocalFile, folder_of, newest, place
+from ingest.sources.places import place_of, source_id_of
 from ingest.status import SourceStatus, StatusBoard
 from ingest.writer import Writer
 
+JOIN_S = 15.0  # a host that does not answer must not keep us from ending
 _log = logging.getLogger(__name__)
 
 
@@ -36,23 +38,20 @@ class SourceSpec:
     @property
     def source_id(self) -> str:
         """The absolute location: the same source has the same name in every process."""
-        return str(place(self.location))
+        return source_id_of(self.location)
 
 
 def check(specs: Sequence[SourceSpec]) -> None:
     """SourceError for a source that cannot be followed: nothing there, or no log."""
     for spec in specs:
-        path = newest(spec.location)
-        if path is None:
-            folder = folder_of(spec.location)
-            if not folder.is_dir():
-                raise SourceError(f"{folder}: no such folder; check the path")
-            continue  # a log may still appear in the folder
-        file = LocalFile(path)
-        try:
-            file.refuse_binary()
-        finally:
-            file.close()
+        with closing(place_of(spec.location)) as place:
+            name = place.newest()
+            if name is None:
+                if place.folder is not None and not place.folder.is_dir():
+                    raise SourceError(f"{place.folder}: no such folder; check the path")
+                continue  # a log may still appear in the folder
+            with closing(place.open(name)) as file:
+                file.refuse_binary()
 
 
 class Supervisor:
@@ -73,14 +72,16 @@ class Supervisor:
         """Start following."""
         self._writer = Writer(self._store, retry=True)
         for source_id, spec in self._specs.items():
+            place = place_of(spec.location)
             # On a full disk the next start writes it down; the writer tells, and goes on trying.
             with contextlib.suppress(StoreError):
-                self._store.add_source(source_id, "file", spec.location, spec.label, spec.zone)
+                self._store.add_source(source_id, place.kind, spec.location, spec.label, spec.zone)
             info = SourceInfo(source_id, label=spec.label, zone=spec.zone, salt=self._store.salt)
             follower = Follower(
-                info, spec.location, self._store, self._writer, self._boards[source_id], self.claims
+                info, place, self._store, self._writer, self._boards[source_id], self.claims
             )
-            self._watch(follower, folder_of(spec.location))
+            if place.folder is not None:
+                self._watch(follower, place.folder)
             self._followers.append(follower)
         self._observer.start()
         for follower in self._followers:
@@ -94,7 +95,7 @@ class Supervisor:
         if self._writer is not None:
             self._writer.stop()
         for follower in self._followers:
-            follower.join()
+            follower.join(JOIN_S)
         self._observer.join()
         for board in self._boards.values():
             board.set(state=status.STOPPED)

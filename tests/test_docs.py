@@ -63,8 +63,8 @@ def test_what_is_imported_is_required() -> None:
     needed = {provided_by[package][0].lower() for package in imported(ours)}
     required = set(requirements("requirements.txt"))
     assert needed - required == set()
-    # polars hands frames over through pyarrow; the SSH source is to come.
-    assert required - needed <= {"pyarrow", "paramiko"}
+    # polars hands frames over through pyarrow.
+    assert required - needed <= {"pyarrow"}
 
 
 def test_every_command_is_documented() -> None:

@@ -172,7 +172,7 @@ def test_writer_drops_only_what_another_reader_has_stored(
     for reading in (late, fresh):
         step = reading.step()
         assert step is not None
-        writer.put(step, partial(stored.append, reading.file.path))
+        writer.put(step, partial(stored.append, Path(reading.file.name)))
     writer.flush()
     assert (writer.refused(known), writer.refused(known)) == (True, False)
     assert not writer.refused(fresh.file_id)

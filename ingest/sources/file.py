@@ -1,27 +1,27 @@
-"""A log file on this machine: read by bytes, known by its content."""
+"""Log files on this machine: read by bytes, known by their content."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import stat
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 from data.errors import SourceError
+from ingest.sources import names
+from ingest.sources.log_file import Entry, LogFile, Place
+from ingest.sources.names import LOGS
+from ingest.sources.packed import unpacking
 
-HEAD_BYTES = 1024
-TAIL_BYTES = 256
-_ROTATION = re.compile(r"(?<=.)(\.\d{1,3}|[-.]\d{8}(-?\d{2,6})?)$")  # server.log.1, -20261129
-_TEXT_CONTROLS = frozenset(b"\t\n\r\x1b\b\f\0")
 
+class LocalFile(LogFile):
+    """An open regular file of this machine."""
 
-class LocalFile:
-    """An open regular file. The handle keeps the content readable after a rename or removal."""
+    shared = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = str(path)
         try:
             # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -42,11 +42,6 @@ class LocalFile:
         now = os.fstat(self._fd)
         return now.st_size, now.st_mtime_ns
 
-    def changed_at(self) -> datetime:
-        """When somebody last wrote, UTC: what places stamps that print no year."""
-        changed = datetime.fromtimestamp(os.fstat(self._fd).st_mtime, UTC)
-        return changed.replace(tzinfo=None)
-
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on; fewer only at the end of the file."""
         try:
@@ -60,42 +55,75 @@ class LocalFile:
             raise _unreadable(self.path, error) from error
         return data
 
-    def fingerprint(self, length: int) -> str:
-        """SHA-256 of the first `length` bytes."""
-        return hashlib.sha256(self.read(0, length)).hexdigest()
-
-    def tail_hash(self, offset: int) -> str:
-        """SHA-256 of the last bytes before `offset`."""
-        start = max(0, offset - TAIL_BYTES)
-        return hashlib.sha256(self.read(start, offset - start)).hexdigest()
-
     def identity(self) -> tuple[int, int]:
         """Device and inode: the same for every name of this file while it is open."""
         here = os.fstat(self._fd)
         return here.st_dev, here.st_ino
 
-    def is_at(self, path: Path) -> bool | None:
+    def is_at(self, name: str) -> bool | None:
         """Whether the path still leads to this file; None when it leads nowhere."""
         try:
-            there = path.stat()
+            there = os.stat(name)
         except OSError:
             return None
         return (there.st_dev, there.st_ino) == self.identity()
-
-    def refuse_binary(self) -> None:
-        """SourceError if the head of the file is no text. NULs alone are holes or UTF-16."""
-        head = self.read(0, 8 * HEAD_BYTES)
-        controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
-        if controls > len(head.replace(b"\0", b"")) / 20:
-            packed = " (compressed: unpack it first)" if head[:2] in (b"\x1f\x8b", b"PK") else ""
-            raise SourceError(f"{self.path}: is a binary file, not a log{packed}")
 
     def close(self) -> None:
         """Let the handle go."""
         os.close(self._fd)
 
 
-LOGS = ("", ".log", ".txt", ".out", ".err")
+class LocalPlace(Place):
+    """A path, a folder or a glob on this machine."""
+
+    kind = "file"
+
+    def __init__(self, location: str) -> None:
+        self.source_id = str(place(location))
+        self.folder = folder_of(location)
+
+    def newest(self) -> str | None:
+        """The one file to follow; None while there is none."""
+        found = newest(self.source_id)
+        return str(found) if found is not None else None
+
+    def all(self, suffixes: tuple[str, ...] = LOGS) -> list[str]:
+        """All files of the place, oldest first."""
+        return [str(path) for path in expand(self.source_id, suffixes)]
+
+    def before(self, name: str) -> Sequence[Entry]:
+        """The files before this one, the latest first."""
+        path, current = Path(self.source_id), Path(name)
+        try:
+            if path.is_dir() or _is_glob(path):
+                found = path.iterdir() if path.is_dir() else iter(_glob(path))
+                others = [e for e in found if e != current and names.is_log(e.name) and e.is_file()]
+                return names.in_order(map(_entry, others))[::-1]
+            rotated = [
+                entry
+                for entry in path.parent.iterdir()
+                if names.rotated_from(entry.name, path.name) and entry.is_file()
+            ]
+            return names.latest_first(map(_entry, rotated))
+        except FileNotFoundError:  # one vanished meanwhile: looked at again soon
+            return []
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def open(self, name: str) -> LogFile:
+        """Open one file, unpacked if it is packed."""
+        return unpacking(LocalFile(Path(name)))
+
+    def reaches_name(self, name: str) -> bool:
+        """Whether it is a path of this machine."""
+        return name.startswith("/")
+
+    def size_of(self, name: str) -> int | None:
+        """Bytes under this path; None if there is nothing."""
+        try:
+            return os.stat(name).st_size
+        except OSError:
+            return None
 
 
 def expand(text: str, suffixes: tuple[str, ...] = LOGS) -> list[Path]:
@@ -109,14 +137,18 @@ def expand(text: str, suffixes: tuple[str, ...] = LOGS) -> list[Path]:
     try:
         if path.is_dir():
             os.scandir(path).close()  # what may not be read would look empty
-            found = [e for e in path.rglob("*") if _is_log(e, path, suffixes=suffixes)]
+            found = [
+                entry
+                for entry in path.rglob("*")
+                if names.is_log(str(entry.relative_to(path)), suffixes) and entry.is_file()
+            ]
         elif _is_glob(path):
             found = [entry for entry in _glob(path) if entry.is_file()]
         elif path.exists():
             return [path]
         else:
             raise SourceError(f"{path}: no such file; check the path")
-        return sorted(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name))
+        return [Path(entry.name) for entry in names.in_order(map(_entry, found))]
     except OSError as error:
         raise _unreadable(path, error) from error
 
@@ -126,16 +158,18 @@ def newest(text: str) -> Path | None:
     path = place(text)
     try:
         if path.is_dir():
-            found = [entry for entry in path.iterdir() if _is_log(entry, path, rotated=False)]
+            found = [e for e in path.iterdir() if names.is_log(e.name, rotated=False)]
         elif _is_glob(path):
-            found = [entry for entry in _glob(path) if entry.is_file()]
+            found = _glob(path)
         else:
             return path
-        return max(found, key=lambda entry: (entry.stat().st_mtime_ns, entry.name), default=None)
+        entries = [_entry(entry) for entry in found if entry.is_file()]
     except FileNotFoundError:  # one vanished meanwhile
         return None
     except OSError as error:
         raise _unreadable(path, error) from error
+    latest = names.newest(entries)
+    return Path(latest.name) if latest else None
 
 
 def place(text: str) -> Path:
@@ -166,7 +200,7 @@ def _unreadable(path: Path, error: OSError) -> SourceError:
 
 
 def _is_glob(path: Path) -> bool:
-    return any(mark in str(path) for mark in "*?[") and not path.exists()
+    return names.is_glob(str(path)) and not path.exists()
 
 
 def _glob(path: Path) -> list[Path]:
@@ -176,12 +210,6 @@ def _glob(path: Path) -> list[Path]:
     return list(root.glob(str(path.relative_to(root))))
 
 
-def _is_log(
-    entry: Path, folder: Path, *, rotated: bool = True, suffixes: tuple[str, ...] = LOGS
-) -> bool:
-    name = _ROTATION.sub("", entry.name) if rotated else entry.name
-    return (
-        not any(part.startswith(".") for part in entry.relative_to(folder).parts)
-        and Path(name).suffix in suffixes
-        and entry.is_file()
-    )
+def _entry(path: Path) -> Entry:
+    found = path.stat()
+    return Entry(str(path), found.st_size, found.st_mtime_ns)

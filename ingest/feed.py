@@ -1,0 +1,78 @@
+"""What a source reads on its way to the writer, told on the source's board."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from ingest import status
+from ingest.reading import SCANS_AHEAD, Append, Reading
+from ingest.status import StatusBoard
+from ingest.writer import Writer
+
+# The lines shown are those near the end; far behind it they would only pass by.
+TAIL_WITHIN_BYTES = 16 << 20
+
+
+class Feed:
+    """Hands appends of one source to the writer."""
+
+    def __init__(self, writer: Writer, board: StatusBoard, stopping: threading.Event) -> None:
+        self._writer = writer
+        self._board = board
+        self._stopping = stopping
+        self._size = 0  # of the file being read, when it was last looked at
+
+    def read_on(self, reading: Reading, *, final: bool = False) -> tuple[int, int]:
+        """Read all there is, or until stopped; gives the file's mark from before."""
+        mark = reading.file.change_mark()
+        final = final or reading.file.complete
+        self._size = mark[0]
+        done, whole = reading.file.progress(reading.offset)
+        if whole - done <= TAIL_WITHIN_BYTES:
+            self._take_all(reading, final)
+        else:  # much of it: the next blocks are fetched while one is parsed
+            with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead, reading.ahead(ahead):
+                self._take_all(reading, final)
+        self._board.set(unfinished_line=mark[0] > reading.offset)
+        return mark
+
+    def _take_all(self, reading: Reading, final: bool) -> None:
+        while not self._stopping.is_set() and (append := reading.step(final=final)) is not None:
+            self.put(append)
+            done, whole = reading.file.progress(reading.offset)
+            self._size = max(self._size, reading.offset)
+            if whole - done <= TAIL_WITHIN_BYTES:
+                self._board.keep(append.data)
+            else:
+                share = round(100 * done / max(1, whole), 1)
+                self._board.set(state=status.CATCHING_UP, percent=share, error=None)
+
+    def put(self, append: Append) -> None:
+        """Queue an append; the board is told when it is stored."""
+        self._writer.put(append, self._stored(append))
+
+    def _stored(self, append: Append) -> Callable[[], None]:
+        size, lines, run_id = len(append.data), append.data.count(b"\n"), _run_of(append)
+        offset = append.checkpoint.byte_offset
+
+        def tell() -> None:
+            now = self._board.get()
+            self._board.behind(max(0, self._size - offset))
+            self._board.set(
+                lines_read=now.lines_read + lines,
+                run_id=run_id or now.run_id,
+                last_line_at=datetime.now(UTC) if size else now.last_line_at,
+            )
+
+        return tell
+
+
+def _run_of(append: Append) -> str | None:
+    """The run that the last of these records belongs to."""
+    for frame in (append.batch.samples, append.batch.run_facts):
+        if frame.height:
+            return str(frame["run_id"][-1])
+    return None

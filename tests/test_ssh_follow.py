@@ -1,0 +1,250 @@
+"""A log on another host, over a real sshd: every line once, whatever happens to the connection."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from data.store import Store
+from ingest import backoff
+from ingest.sources import ssh
+from ingest.supervisor import SourceSpec, Supervisor
+from tests.command import ROOT
+from tests.growing import append, decodes, sglang_boot, until
+from tests.sshd import Sshd, serving
+
+Numbers = Callable[[], list[int]]
+
+
+@pytest.fixture
+def host(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    monkeypatch.setattr(backoff, "FIRST_S", 0.05)
+    monkeypatch.setattr(backoff, "MOST_S", 0.5)
+    with serving(tmp_path / "sshd", own_home) as server:
+        yield server
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "s.duckdb") as opened:
+        yield opened
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    (tmp_path / "logs").mkdir()
+    return tmp_path / "logs" / "server.log"
+
+
+@pytest.fixture
+def numbers(store: Store) -> Numbers:
+    """The numbers of all stored lines."""
+
+    def read() -> list[int]:
+        with store.cursor() as con:
+            rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
+        return [row[0] for row in rows]
+
+    return read
+
+
+@contextmanager
+def following(store: Store, *locations: str) -> Iterator[Supervisor]:
+    supervisor = Supervisor(store, [SourceSpec(location) for location in locations])
+    supervisor.start()
+    try:
+        yield supervisor
+    finally:
+        supervisor.stop()
+
+
+def state(supervisor: Supervisor) -> str:
+    return supervisor.status()[0].state
+
+
+def kinds(store: Store) -> list[str]:
+    with store.cursor() as con:
+        return [row[0] for row in con.execute("SELECT kind FROM ingest_log").fetchall()]
+
+
+def test_lines_are_stored_as_they_come(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, host.url(log)) as supervisor:
+        until(lambda: len(numbers()) == 10)
+        append(log, decodes(10, 5))
+        until(lambda: len(numbers()) == 15)
+        until(lambda: state(supervisor) == "following")
+        [status] = supervisor.status()
+        assert status.path == host.url(log)
+        assert status.lag_bytes == 0
+        assert len(supervisor.tail(status.source_id, 3)) == 3
+    append(log, decodes(15, 5))
+    with following(store, host.url(log)):
+        until(lambda: len(numbers()) == 20)
+    assert numbers() == list(range(20))
+
+
+def test_a_cut_connection_loses_and_repeats_nothing(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot())
+    with following(store, host.url(log)) as supervisor:
+        until(lambda: state(supervisor) == "following")
+        for first in range(0, 100, 20):
+            append(log, decodes(first, 10))
+            until(lambda first=first: len(numbers()) >= first + 10)  # type: ignore[misc]
+            assert host.signal_sessions(signal.SIGKILL) > 0
+            append(log, decodes(first + 10, 10))
+        until(lambda: len(numbers()) == 100)
+        until(lambda: state(supervisor) == "following")
+    assert numbers() == list(range(100))
+    assert "reconnected" in kinds(store)
+
+
+def test_a_cut_in_the_middle_of_a_large_read(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 200_000))
+    with following(store, host.url(log)) as supervisor:
+        for least in (1, 60_000, 120_000):
+            until(lambda least=least: len(numbers()) >= least, 60)  # type: ignore[misc]
+            host.signal_sessions(signal.SIGKILL)
+        until(lambda: len(numbers()) == 200_000, 60)
+        until(lambda: state(supervisor) == "following")
+    assert numbers() == list(range(200_000))
+
+
+def test_a_host_that_goes_down_and_comes_back(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, host.url(log)) as supervisor:
+        until(lambda: len(numbers()) == 10)
+        host.stop()
+        until(lambda: state(supervisor) == "reconnecting")
+        [status] = supervisor.status()
+        assert status.retry_at is not None
+        assert "Connection refused" in (status.error or "") or "closed" in (status.error or "")
+        append(log, decodes(10, 10))
+        log.rename(log.with_name("server.log.1"))
+        log.write_bytes(sglang_boot(60) + decodes(20, 10))
+        host.start()
+        until(lambda: len(numbers()) == 30)
+        until(lambda: state(supervisor) == "following" and supervisor.status()[0].error is None)
+    assert numbers() == list(range(30))
+
+
+def test_a_frozen_host_is_given_up_and_tried_again(
+    host: Sshd, store: Store, log: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "ANSWER_S", 0.5)
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, host.url(log)) as supervisor:
+        until(lambda: len(numbers()) == 10)
+        assert host.signal_sessions(signal.SIGSTOP) > 0
+        append(log, decodes(10, 10))
+        until(lambda: len(numbers()) == 20)  # over a new connection
+        until(lambda: state(supervisor) == "following")
+    assert numbers() == list(range(20))
+
+
+def test_we_are_killed_and_started_again(
+    host: Sshd, tmp_path: Path, log: Path, own_home: Path
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 1000))
+    store = tmp_path / "k.duckdb"
+    script = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from data.store import Store\n"
+        "from ingest.supervisor import SourceSpec, Supervisor\n"
+        "store = Store.open(Path(sys.argv[1]))\n"
+        "Supervisor(store, [SourceSpec(sys.argv[2])]).start()\n"
+        "while True:\n"
+        "    with store.cursor() as con:\n"
+        "        print(con.execute('SELECT count(*) FROM samples').fetchone()[0], flush=True)\n"
+        "    threading.Event().wait(0.05)\n"
+    )
+    for wanted in (1000, 2000, 3000):
+        command = [sys.executable, "-c", script, str(store), host.url(log)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        ) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                if int(line) >= wanted - 900:
+                    append(log, decodes(wanted, 1000))
+                    process.kill()
+                    break
+    with Store.open(store) as opened, following(opened, host.url(log)), opened.cursor() as con:
+        count = "SELECT count(*), count(DISTINCT kv_tokens) FROM samples"
+        until(lambda: con.execute(count).fetchone() == (4000, 4000))
+
+
+def test_rotation_and_copytruncate_are_seen(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    old = log.with_name("server.log.1")
+    with following(store, host.url(log)):
+        until(lambda: len(numbers()) == 10)
+        with log.open("ab", buffering=0) as server:
+            log.rename(old)
+            log.touch()
+            server.write(decodes(10, 3))
+        until(lambda: len(numbers()) == 13)
+        append(log, sglang_boot(50) + decodes(13, 3))
+        until(lambda: len(numbers()) == 16)
+        old.write_bytes(log.read_bytes())
+        os.truncate(log, 0)
+        append(log, decodes(16, 1))
+        until(lambda: len(numbers()) == 17)
+        log.unlink()
+        log.write_bytes(decodes(17, 1))
+        until(lambda: len(numbers()) == 18)
+    assert numbers() == list(range(18))
+
+
+def test_same_size_rewrite_within_a_second_is_noticed(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(10, 40))
+    with following(store, host.url(log)):
+        until(lambda: len(numbers()) == 40)
+        changed = log.stat()
+        with log.open("r+b") as file:
+            file.seek(-len(decodes(10, 1)), os.SEEK_END)
+            file.write(decodes(99, 1))
+        os.utime(log, ns=(changed.st_atime_ns, changed.st_mtime_ns))
+        until(lambda: numbers().count(99) == 1)
+    assert kinds(store) == ["rewritten"]
+
+
+def test_a_folder_is_followed_to_its_newest_file(
+    host: Sshd, store: Store, log: Path, numbers: Numbers
+) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 3))
+    os.utime(log, (1e9, 1e9))
+    with following(store, host.url(log.parent)):
+        until(lambda: len(numbers()) == 3)
+        log.with_name("later.log").write_bytes(sglang_boot(30) + decodes(3, 3))
+        until(lambda: len(numbers()) == 6)
+    assert numbers() == list(range(6))
+
+
+def test_the_zone_of_the_host_is_asked(host: Sshd, store: Store, log: Path) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 3))
+    target = os.readlink("/etc/localtime").rpartition("zoneinfo/")[2]
+    with following(store, host.url(log)) as supervisor, store.cursor() as con:
+        until(lambda: state(supervisor) == "following")
+        zone = 'SELECT zone, kind FROM sources ORDER BY "at" DESC LIMIT 1'
+        assert con.execute(zone).fetchone() == (target, "ssh")
