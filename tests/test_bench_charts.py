@@ -75,7 +75,8 @@ def test_the_curve_has_a_line_a_set_and_its_cap() -> None:
     assert chart is not None
     spec = chart.to_dict()
     assert [row["text"] for rows in values(spec) for row in rows if "text" in row] == ["cap 48"]
-    assert spec["layer"][0]["mark"]["type"] == "rule"
+    assert [layer["mark"]["type"] for layer in spec["layer"][:3]] == ["rect", "rule", "text"]
+    assert {"cap": 48, "end": 64.0} in [row for rows in values(spec) for row in rows]
     x = spec["layer"][-1]["encoding"]["x"]
     assert (x["scale"]["type"], x["scale"]["base"]) == ("log", 2)
     said = charts.curve_text(shown)

@@ -18,6 +18,22 @@ from parsers.bench.read import NoJson, read
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 SGLANG, VLLM = "sglang.bench_serving", "vllm bench serve"
 
+# GuideLLM prints seconds for whole requests and milliseconds for the rest.
+_GUIDELLM: list[dict[str, Any]] = [
+    {"tool": "GuideLLM", "tool_version": "0.8.2", "model": "acme/owl-70b", "concurrency": 1.0,
+     "duration_s": 40.0, "num_prompts": 23, "completed": 20, "failed": 1, "input_tokens": 10240,
+     "output_tokens": 2560, "request_throughput_rps": 0.5, "output_tok_s": 64.0,
+     "total_tok_s": 320.0, "ttft_ms_mean": 200.0, "ttft_ms_p95": 350.0, "tpot_ms_median": 15.25,
+     "itl_ms_p99": 18.0, "e2e_ms_mean": 2000.0, "e2e_ms_p90": 2400.0},
+    {"concurrency": 8.0, "duration_s": 25.0, "output_tok_s": 102.4, "e2e_ms_median": 3430.0},
+]  # fmt: skip
+_AIPERF: dict[str, Any] = {
+    "tool": "AIPerf", "duration_s": 10.0, "completed": 50, "failed": 2, "input_tokens": 25600,
+    "output_tokens": 6400, "request_throughput_rps": 5.0, "output_tok_s": 640.0,
+    "total_tok_s": 3200.0, "ttft_ms_mean": 120.5, "ttft_ms_p99": 200.0, "tpot_ms_mean": 10.75,
+    "itl_ms_median": 10.5, "e2e_ms_p95": 1900.5, "e2e_ms_mean": 1500.25,
+}  # fmt: skip
+
 # File -> the points in their order: some columns of each.
 POINTS: dict[str, list[dict[str, Any]]] = {
     "sglang-serving-two-tables.txt": [
@@ -86,6 +102,13 @@ POINTS: dict[str, list[dict[str, Any]]] = {
         {"tool": VLLM, "concurrency": 4.0, "ttft_ms_mean": 55.5, "tpot_ms_p99": 9.25},
         {"concurrency": 8.0, "output_tok_s": 625.0},
     ],
+    "guidellm.json": _GUIDELLM,
+    "guidellm.csv": _GUIDELLM,
+    "aiperf.json": [
+        {**_AIPERF, "tool_version": "0.13.1", "model": "acme/owl-70b", "concurrency": 8.0,
+         "num_prompts": 52, "dataset": "synthetic"},
+    ],
+    "aiperf.csv": [{**_AIPERF, "concurrency": None, "model": None}],
     "inference-perf.json": [
         {"tool": "inference-perf", "num_prompts": 120, "completed": 118, "failed": 2,
          "request_rate": 2.0, "ttft_ms_p99": 900.0, "tpot_ms_mean": 20.5, "e2e_ms_median": 3250.0,
@@ -164,6 +187,8 @@ def test_no_secret_and_no_text_of_users_is_kept(name: str) -> None:
         ("sglang-one-batch.txt", "sglang-batches.jsonl"),
         ("sglang-one-batch-server.txt", "sglang-batches.jsonl"),
         ("sglang-offline.txt", "sglang-batches.jsonl"),
+        ("guidellm.json", "guidellm.csv"),
+        ("aiperf.json", "aiperf.csv"),
     ],
 )
 def test_one_measurement_has_one_id_in_every_format(one: str, other: str) -> None:
@@ -171,6 +196,17 @@ def test_one_measurement_has_one_id_in_every_format(one: str, other: str) -> Non
         {row["bench_id"] for row in rows(parsed(name).points, name)} for name in (one, other)
     )
     assert first & second
+
+
+def test_definitions_that_differ_are_told_with_the_point() -> None:
+    assert (
+        parsed("guidellm.json")
+        .points[0]["extra"]["notes"][0]
+        .startswith("GuideLLM's TPOT counts the first token")
+    )
+    extra = parsed("aiperf.json").points[0]["extra"]
+    assert extra["notes"][0].startswith("AIPerf's ITL is a mean over each request")
+    assert (extra["inter_chunk_latency"], extra["time_to_second_token"]) == (21.5, 9.5)
 
 
 def test_what_has_no_column_is_kept_under_its_printed_name() -> None:

@@ -52,21 +52,25 @@ def curve(points: pl.DataFrame) -> Chart | None:
     ]
     caps = rows.filter(pl.col("cap").is_not_null() & (pl.col("cap") <= most * 2))
     if caps.height:
-        layers = [*_cap_layers(caps), *layers]
+        layers = [*_cap_layers(caps, most), *layers]
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def _cap_layers(rows: pl.DataFrame) -> list[alt.Chart]:
-    """A rule where the server stops to admit more; right of it the cap limits."""
+def _cap_layers(rows: pl.DataFrame, most: float) -> list[alt.Chart]:
+    """A rule where each server stops to admit more, and a shade where every one has stopped."""
     caps = rows.select("cap").unique().sort("cap")
-    data = caps.with_columns(text=pl.format("cap {}", "cap"))
-    base = alt.Chart(data).encode(alt.X("cap:Q"))
-    return [
+    base = alt.Chart(caps.with_columns(text=pl.format("cap {}", "cap"))).encode(alt.X("cap:Q"))
+    layers = [
         base.mark_rule(color=theme.RULE, strokeDash=[6, 4]),
         base.mark_text(color=theme.RULE, align="left", dx=4, dy=6, baseline="top").encode(
             y=alt.value(0), text="text:N"
         ),
     ]
+    beyond = caps.tail(1).filter(pl.col("cap") < most).with_columns(end=pl.lit(most))
+    if beyond.height:
+        shade = alt.Chart(beyond).mark_rect(color=theme.RULE, opacity=0.1)
+        layers.insert(0, shade.encode(alt.X("cap:Q"), alt.X2("end:Q")))
+    return layers
 
 
 def _powers(rows: pl.DataFrame) -> list[float]:
