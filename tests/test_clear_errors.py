@@ -94,9 +94,9 @@ def test_output_that_cannot_be_written(log: Path, store: Path, tmp_path: Path) -
 
 def test_export_of_something_else(store: Path) -> None:
     line = fails("export", "nosuch", "--store", store)
-    assert (
-        line
-        == "servescope: 'nosuch' cannot be exported; choose runs, samples, events, bench_results, comparison"
+    assert line == (
+        "servescope: 'nosuch' cannot be exported; choose runs, samples, events, bench_results, "
+        "comparison"
     )
 
 
