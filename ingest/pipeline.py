@@ -19,7 +19,7 @@ from ingest import access_rows, measure, overrides, rows_of
 from ingest.blocks import HEAD_BYTES
 from ingest.incidents import begins_run, folded, incident_of, judge
 from ingest.runs import READY_AFTER_SAMPLES, Run, RunBook, dump_run, load_run
-from ingest.scan import GATES, Scanned, scan
+from ingest.scan import GATES, Readers, Scanned, scan
 from ingest.serving import Serving, engine_of
 from ingest.times import times_of
 from parsers import (
@@ -114,7 +114,7 @@ class Pipeline:
     _stamp: Head | None = None
     _minute: str | None = None  # last stamp, as access lines look for it
     _encoding: str | None = None  # of a UTF-16 file
-    _reader: Reader = field(default_factory=lambda: Reader(_KINDS, GATES, _LOOKS))
+    _readers: Readers = field(default_factory=lambda: Readers(Reader(_KINDS, GATES, _LOOKS)))
     _marker: Marker = field(init=False)
     _place: dict[str, str] = field(init=False)
 
@@ -204,7 +204,7 @@ class Pipeline:
             data: as for `feed`.
             offset: bytes of the file before `data`.
         """
-        return scan(self._reader, data, offset, self._encoding)
+        return scan(self._readers, data, offset, self._encoding)
 
     def absorb(self, scanned: Scanned) -> Batch:
         """Records of a scanned block; blocks in the order of the file."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from ingest import measure, rows_of
 from parsers import access, lines, sglang, vllm, wrappers
 from parsers.access import Access
+from parsers.access_forms import AccessForms, Taken
 from parsers.forms import Bools
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
@@ -30,11 +31,18 @@ class Scanned:
     lines: int  # lines ended in it
 
 
-def scan(reader: Reader, data: bytes, offset: int, encoding: str | None) -> Scanned:
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """What was learnt of a file's lines: it makes reading faster and changes nothing."""
+
+    samples: Reader
+    access: AccessForms = field(default_factory=AccessForms)
+
+
+def scan(readers: Readers, data: bytes, offset: int, encoding: str | None) -> Scanned:
     """Read a block.
 
     Args:
-        reader: of samples; what it learns makes it faster and changes nothing.
         data: whole lines, the last one ended by a newline unless the file ends there.
         offset: bytes of the file before `data`.
         encoding: of a UTF-16 file, else None.
@@ -44,9 +52,9 @@ def scan(reader: Reader, data: bytes, offset: int, encoding: str | None) -> Scan
     plain = text is raw and encoding is None
     if b"\r" in data or not plain:
         text = lines.apart(text, "\r", 2 if encoding else 1)
-    text, found = _samples(reader, data if plain else b"", text)
+    text, found, requests = _marked(readers, data if plain else b"", text)
     asked, text = rows_of.find_requests(text)
-    text, seen = access.read(text)
+    text, seen = access.read(text, readers.access, requests)
     printed = measure.together(found.frames)
     return Scanned(
         text,
@@ -66,31 +74,39 @@ def _widened(printed: pl.DataFrame, text: pl.DataFrame) -> pl.DataFrame:
     return printed.with_columns(off=2 * pl.col("off") - starts)
 
 
-def _samples(reader: Reader, data: bytes, text: pl.DataFrame) -> tuple[pl.DataFrame, Found]:
-    """Samples of the lines; and the lines with columns sample and access.
+def _marked(
+    readers: Readers, data: bytes, text: pl.DataFrame
+) -> tuple[pl.DataFrame, Found, pl.DataFrame]:
+    """What the lines are.
 
     Args:
         data: the block, b"" where the lines do not stand in it as they are.
+
+    Returns:
+        the lines with columns sample and access; their samples; and those access lines that a
+        form has read.
     """
-    taken: Bools = np.zeros(text.height, np.bool_)
-    read: list[pl.DataFrame] = []
+    sample: Bools = np.zeros(text.height, np.bool_)
+    frames: list[pl.DataFrame] = []
+    requests: list[Taken] = []
     if data:
-        read, taken = reader.take(data, text)
-    gates = pl.DataFrame({"sample": taken, "access": False})
-    rest = text.filter(~gates["sample"]) if taken.any() else text
+        frames, sample = readers.samples.take(data, text)
+        off = text["off"].to_numpy()
+        requests = readers.access.take(data, off - off[:1], ~sample)
+    asked: Bools = np.zeros(text.height, np.bool_)
+    for of_form in requests:
+        asked[of_form.rows] = True
+    left = np.flatnonzero(~(sample | asked))
+    rest = text[left] if len(left) < text.height else text
     line = pl.col("line").str
     marked = rest.select(
         sample=line.contains_any(GATES), access=line.contains(access.MARK, literal=True)
     )
-    found = Found(read)
+    found = Found(frames)
     if marked["sample"].any():
-        alone = reader.read(rest.filter(marked["sample"]))
-        found = Found(read + alone.frames, alone.damaged)
+        alone = readers.samples.read(rest.filter(marked["sample"]))
+        found = Found(frames + alone.frames, alone.damaged)
         if alone.others:
             marked = marked.with_columns(marked["sample"] & ~rest["off"].is_in(alone.others))
-    if taken.any():
-        at = np.flatnonzero(~taken)
-        marked = gates.with_columns(
-            gates[name].scatter(at, marked[name]) for name in marked.columns
-        )
-    return text.hstack(marked), found
+    sample[left], asked[left] = marked["sample"].to_numpy(), marked["access"].to_numpy()
+    return text.with_columns(sample=sample, access=asked), found, access.by_form(requests, text)

@@ -6,10 +6,12 @@ They are printed when a response starts, so a count is of responses begun, not o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
+from parsers.access_forms import AccessForms, Taken
 from parsers.records import Schema
 
 MARK = " HTTP/1."
@@ -70,35 +72,69 @@ class Access:
     engine: str | None = None
 
 
-def read(text: pl.DataFrame) -> tuple[pl.DataFrame, Access]:
+def read(
+    text: pl.DataFrame, forms: AccessForms, taken: pl.DataFrame
+) -> tuple[pl.DataFrame, Access]:
     """Access lines of a block.
 
     Args:
         text: columns line, off, access (whether the line contains MARK); in a wrapped block wrap.
+        forms: learn from the lines.
+        taken: those lines that a form has read already, as `by_form` gives them.
 
     Returns:
         the block, `access` now true only where the line is one; and what they say.
     """
     maybe = text.filter("access")
-    if not maybe.height:
-        empty = pl.DataFrame(schema=ROWS)
-        return text, Access(empty, counted(empty), _last_stamp(text))
+    rows = taken
+    if taken.height:
+        maybe = maybe.filter(~pl.col("off").is_in(taken["off"].implode()))
+    if maybe.height:
+        forms.learn(maybe.item(0, "line"))
+        rows = pl.concat([taken, _rows(text, maybe)]).sort("off")
+        if rows["off"].n_unique() < taken.height + maybe.height:  # some are no access lines
+            text = text.with_columns(
+                access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
+            )
+    # SGLang's stamp: vLLM prints none here.
+    stamped = taken["stamp"].null_count() < taken.height
+    engine = "sglang" if stamped or maybe["line"].head(50).str.contains(_BRACKETED).any() else None
+    rows = _filled(text, rows)
+    return text, Access(rows, counted(rows), _last_stamp(text), engine)
+
+
+def _rows(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
+    """ROWS of those lines that are access lines, with what they print themselves."""
     maybe = _stamped(text, maybe)
     parts = maybe["line"].str.splitn('"', 2).struct
     rows = maybe.select("off", "no", "stamp", "wrap", tail=parts.field("field_1"))
-    forms = _forms(rows)
+    tails = rows.select(pl.col("tail").unique())
     whole = pl.col("tail").str.contains(_TAIL) & (pl.col("tail").str.count_matches(MARK) == 1)
-    if not forms.select(whole.all()).item():
-        fits = rows.filter(pl.col("tail").is_in(forms.filter(whole)["tail"].implode()))
-        odd = maybe.filter(~pl.col("off").is_in(fits["off"].implode()))
-        rows = pl.concat([fits, _anywhere(odd)]).sort("off")
-        forms = _forms(rows)
-        text = text.with_columns(
-            access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
+    if tails.select(whole.fill_null(False).all()).item():
+        return rows
+    fits = rows.filter(pl.col("tail").is_in(tails.filter(whole)["tail"].implode()))
+    odd = maybe.filter(~pl.col("off").is_in(fits["off"].implode()))
+    return pl.concat([fits, _anywhere(odd)])
+
+
+def by_form(found: Sequence[Taken], text: pl.DataFrame) -> pl.DataFrame:
+    """ROWS of access lines that forms took among these lines; a form without a stamp looks for
+    the last one before."""
+    rows = [
+        pl.DataFrame(
+            {
+                "off": text["off"].gather(of_form.rows),
+                "no": text["no"].gather(of_form.rows),
+                "stamp": of_form.stamp,
+                "tail": of_form.tail,
+            }
         )
-    first = maybe["line"].head(50).str.contains(_BRACKETED)
-    engine = "sglang" if first.any() else None
-    return text, Access(rows, _summed(forms), _last_stamp(text), engine)
+        for of_form in found
+    ]
+    if not rows:
+        return pl.DataFrame(schema=ROWS)
+    every = pl.concat(rows).sort("off").with_columns(wrap=pl.lit(None, pl.Datetime("us")))
+    return every.select(*ROWS)
 
 
 def numbered(found: Access, first: int) -> Access:
@@ -130,7 +166,7 @@ def _last_stamp(text: pl.DataFrame) -> str | None:
 
 
 def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
-    """Access lines with the stamps that they, their wrapper or the lines before them print."""
+    """Access lines with the stamps that they or their wrapper print."""
     line = pl.col("line")
     bracket = maybe["line"].str.starts_with("[2")
     if bracket.all():
@@ -141,14 +177,25 @@ def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
         own = pl.when(bracket).then(line.str.slice(1, 19)).otherwise(line.str.extract(_STAMP))
     maybe = maybe.with_columns(stamp=own)
     outer = pl.col("wrap") if "wrap" in text.columns else pl.lit(None, pl.Datetime("us"))
-    maybe = maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
+    return maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
+
+
+def _filled(text: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows without any stamp with the last one that the lines before them print."""
     stampless = pl.col("stamp").is_null() & pl.col("wrap").is_null()
-    if not maybe.select(stampless.any()).item():
-        return maybe
+    if not rows.select(stampless.any()).item():
+        return rows
+    line = pl.col("line")
     before = text.filter(~pl.col("access")).select("off", before=line.str.extract(_STAMP))
-    stamps = pl.concat([before, maybe.select("off", before="stamp")]).drop_nulls().sort("off")
-    filled = maybe.join_asof(stamps, on="off")
-    return filled.with_columns(stamp=pl.when(stampless).then("before").otherwise("stamp"))
+    stamps = pl.concat([before, rows.select("off", before="stamp")]).drop_nulls().sort("off")
+    filled = rows.join_asof(stamps, on="off")
+    return filled.select(
+        "off",
+        "no",
+        pl.when(stampless).then("before").otherwise("stamp").alias("stamp"),
+        "wrap",
+        "tail",
+    )
 
 
 def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:

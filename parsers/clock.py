@@ -81,6 +81,17 @@ class Clock:
     def _printed(self, stamps: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
         """The printed clock of each line, null where there is none; whether any of it is not
         printed on the line."""
+        whole = stamps["stamp"]
+        others = whole.is_null()
+        if others.all():
+            return self._in_parts(stamps)
+        at = others.arg_true()
+        ts, inferred = self._in_parts(stamps[at])
+        none = pl.repeat(False, len(whole), dtype=pl.Boolean(), eager=True)
+        return whole.scatter(at, ts), none.scatter(at, inferred)
+
+    def _in_parts(self, stamps: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+        """The same for lines without a whole stamp."""
         length = stamps["date"].str.len_bytes()
         bare = bool((length == 5).any())
         date = self._with_years(stamps["date"], length) if bare else stamps["date"]
@@ -88,8 +99,8 @@ class Clock:
             day = self._hint().strftime("%Y-%m-%d")  # up to SGLang 0.3.3: time of day only
             date = pl.select(pl.coalesce(date, pl.lit(day))).to_series()
         text = (date + " " + stamps["time"]).alias("text")
-        ts = pl.select(pl.coalesce(stamps["stamp"], moment(pl.lit(text)))).to_series()
-        inferred = stamps["stamp"].is_null() & ((length != 10).fill_null(True) | ts.is_null())
+        ts = pl.select(moment(pl.lit(text))).to_series()
+        inferred = (length != 10).fill_null(True) | ts.is_null()
         return ts, inferred
 
     def _with_wraps(self, stamps: pl.DataFrame) -> tuple[pl.Series, pl.Series]:

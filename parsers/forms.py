@@ -9,7 +9,7 @@ the pattern.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,12 +74,8 @@ class Form:
                 not taken.
         """
         near = int(np.searchsorted(starts, len(words) - self.longest))
-        checks = list(self._checks())
-        at, text, lift = checks[-1]  # the name of the line, which sorts nearly all others out
-        rows = np.flatnonzero(_is(words[starts[:near] + at], text, lift))
-        parts = [
-            self._walk(words, starts, rows[i : i + ROWS], checks) for i in range(0, len(rows), ROWS)
-        ]
+        rows = np.flatnonzero(begins(words, starts[:near], self.head))
+        parts = [self._walk(words, starts, rows[i : i + ROWS]) for i in range(0, len(rows), ROWS)]
         if not parts:
             return rows, {}
         columns = [
@@ -88,29 +84,13 @@ class Form:
         labels = [v.label for v in self.values]
         return np.concatenate([p[0] for p in parts]), dict(zip(labels, columns, strict=True))
 
-    def _checks(self) -> Iterator[tuple[int, np.uint64, np.uint64]]:
-        """The head by words: where, its text, and what lifts into the high bit whatever must not
-        stand there (other than a digit for a digit, other than the text elsewhere)."""
-        lifts = bytes(0x76 if c == ord("0") else 0x7F for c in self.head)
-        for at in (*range(0, len(self.head) - 8, 8), len(self.head) - 8):
-            yield at, _word(self.head[at : at + 8]), _word(lifts[at : at + 8])
-
-    def _walk(
-        self,
-        words: Words,
-        starts: Ints,
-        rows: Ints,
-        checks: Sequence[tuple[int, np.uint64, np.uint64]],
-    ) -> tuple[Ints, list[npt.NDArray[Any]]]:
-        start = starts[rows]
+    def _walk(self, words: Words, starts: Ints, rows: Ints) -> tuple[Ints, list[npt.NDArray[Any]]]:
         fits = np.ones(len(rows), np.bool_)
-        for at, text, lift in checks:
-            fits &= _is(words[start + at], text, lift)
-        cursor = start + len(self.head)
+        cursor = starts[rows] + len(self.head)
         values: list[npt.NDArray[Any]] = []
         for value in self.values:
             if value.before:
-                fits &= _stands(words, cursor, value.before)
+                fits &= stands(words, cursor, value.before)
                 cursor = cursor + len(value.before)
             if value.decimals is None:
                 found, width, good = _flag(words, cursor)
@@ -119,7 +99,7 @@ class Form:
             values.append(found)
             fits &= good
             cursor = cursor + width
-        fits &= _stands(words, cursor, self.end)
+        fits &= stands(words, cursor, self.end)
         if fits.all():
             return rows, values
         return rows[fits], [column[fits] for column in values]
@@ -129,12 +109,12 @@ class Form:
         if it is none."""
         return {
             name: _stamps(data, words, starts + a) if name == "stamp"
-            else _texts(data, words, starts + a, b - a)
+            else texts(data, words, starts + a, b - a)
             for name, (a, b) in self.printed.items()
         }  # fmt: skip
 
 
-def _texts(data: bytes, words: Words, at: Ints, size: int) -> pl.Series:
+def texts(data: bytes, words: Words, at: Ints, size: int) -> pl.Series:
     """Texts of this size; neighbours mostly have the same, which is read once."""
     changes: Bools = np.zeros(len(at), np.bool_)
     changes[:1] = True
@@ -148,7 +128,7 @@ def _texts(data: bytes, words: Words, at: Ints, size: int) -> pl.Series:
 
 def _stamps(data: bytes, words: Words, at: Ints) -> pl.Series:
     """Times printed as 2026-02-23 00:00:27, whose digits are known to be digits."""
-    days = _texts(data, words, at, 10).str.to_date("%Y-%m-%d", strict=False)
+    days = texts(data, words, at, 10).str.to_date("%Y-%m-%d", strict=False)
     digit = words[at + 11] ^ _word(b"00:00:00")
     pairs = digit * _10 + (digit >> _8)
     hours, minutes, seconds = ((pairs >> np.uint64(i)) & np.uint64(0xFF) for i in (0, 24, 48))
@@ -156,6 +136,20 @@ def _stamps(data: bytes, words: Words, at: Ints) -> pl.Series:
     times = days.cast(pl.Datetime("us")) + pl.Series(of_day * 1_000_000).cast(pl.Duration("us"))
     wrong = (hours > 23) | (minutes > 59) | (seconds > 59)
     return times.set(pl.Series(wrong), None) if wrong.any() else times
+
+
+def begins(words: Words, starts: Ints, head: bytes) -> Bools:
+    """Whether `head` stands at these places, any digits for its zeros."""
+    lifts = bytes(0x76 if c == ord("0") else 0x7F for c in head)
+    places = (len(head) - 8, *range(0, len(head) - 8, 8))  # its end sorts nearly all others out
+    rows = np.arange(len(starts))
+    for at in places:
+        text, lift = _word(head[at : at + 8]), _word(lifts[at : at + 8])
+        fits = _is(words[starts[rows] + at], text, lift)
+        rows = rows if fits.all() else rows[fits]
+    found: Bools = np.zeros(len(starts), np.bool_)
+    found[rows] = True
+    return found
 
 
 def _word(text: bytes) -> np.uint64:
@@ -171,7 +165,7 @@ def _is(word: Words, text: np.uint64, lift: np.uint64) -> Bools:
     return equal
 
 
-def _stands(words: Words, at: Ints, text: bytes) -> Bools:
+def stands(words: Words, at: Ints, text: bytes) -> Bools:
     """Whether `text` stands at these places."""
     if len(text) < 8:
         mask = np.uint64((1 << 8 * len(text)) - 1)
@@ -192,13 +186,13 @@ def _number(word: Words, decimals: int) -> tuple[npt.NDArray[Any], Ints, Bools]:
     """
     digit = word ^ _ZEROS
     others = ((digit + _NINES) | digit) & _HIGH  # marks every byte that is no digit
-    bits = _before(others)
+    bits = before(others)
     good: Bools = bits > 0
     if decimals:
         point = (digit >> bits) & np.uint64(0xFF)
         good &= point == np.uint64(ord(".") ^ ord("0"))
         all_bits = bits + np.uint64(8 * (1 + decimals))
-        good &= _before(others & (others - np.uint64(1))) == all_bits
+        good &= before(others & (others - np.uint64(1))) == all_bits
         whole = (np.uint64(1) << bits) - np.uint64(1)
         digit = np.bitwise_or(digit & whole, (digit >> _8) & ~whole)  # the point out
         bits = all_bits - _8
@@ -215,13 +209,13 @@ def _number(word: Words, decimals: int) -> tuple[npt.NDArray[Any], Ints, Bools]:
     return number / 10**decimals if decimals else number, size, good
 
 
-def _before(marks: Words) -> Words:
+def before(marks: Words) -> Words:
     """The bits of the bytes before the first marked one; 64 where none is."""
     return np.bitwise_count(~marks & (marks - np.uint64(1))).astype(np.uint64) & _BYTES
 
 
 def _flag(words: Words, at: Ints) -> tuple[Bools, Ints, Bools]:
-    true, false = _stands(words, at, b"True"), _stands(words, at, b"False")
+    true, false = stands(words, at, b"True"), stands(words, at, b"False")
     return true, np.where(true, 4, 5), true | false
 
 

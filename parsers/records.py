@@ -9,6 +9,7 @@ value is null, never zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -255,4 +256,9 @@ def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
 
 def empty(schema: Schema) -> pl.DataFrame:
     """A frame of this schema without rows."""
-    return pl.DataFrame(schema=schema)
+    return _empty(tuple(schema.items()))
+
+
+@cache
+def _empty(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
+    return pl.DataFrame(schema=dict(columns))
