@@ -53,7 +53,7 @@ WITH counted AS (
     WHERE running_reqs IS NOT NULL OR queued_reqs IS NOT NULL OR kv_usage IS NOT NULL
     GROUP BY own, rank, prefill
 ), pace AS (
-    SELECT rank, 3 * greatest(1, coalesce(approx_quantile(seconds, 0.5)
+    SELECT rank, 3 * greatest(1, coalesce(median(seconds)
             FILTER (WHERE gen_tok_s IS NOT NULL), 10)) AS idle_after_s
     FROM counted
     GROUP BY rank

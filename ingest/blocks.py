@@ -9,7 +9,7 @@ from typing import Protocol
 from parsers import partials
 from parsers.lines import wide_encoding
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 16 << 20
 LINE_MAX_BYTES = 1 << 20
 PIECES_MAX_BYTES = 2 * LINE_MAX_BYTES
 HEAD_BYTES = 4096  # of a file, where its encoding shows

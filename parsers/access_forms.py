@@ -29,7 +29,7 @@ _ONES = np.uint64(0x0101010101010101)
 _HIGH = np.uint64(0x8080808080808080)
 _FROM_COLON = np.uint64(0x4545454545454545)  # lifts what is above ":" into the high bit
 _POINTS = np.uint64(0x2E2E2E2E2E2E2E2E)
-_STAMP_SIZE = 19
+_STAMP_SIZE, _MINUTE_SIZE = 19, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Taken:
 
     Attributes:
         rows: their places among the lines, in order.
-        stamp: what each prints, null where the form has none.
+        stamp: what each prints, or one before it in the same minute; null where the form has none.
         tail: from the method on.
     """
 
@@ -109,7 +109,8 @@ def _take(data: bytes, words: Words, starts: Ints, ends: Ints, head: _Head) -> T
     kept, tail = kept[good], tail.filter(good)
     stamp = pl.repeat(None, len(kept), dtype=pl.String(), eager=True)
     if head.stamp is not None:
-        stamp = forms.texts(data, words, starts[kept] + head.stamp, _STAMP_SIZE)
+        at = starts[kept] + head.stamp
+        stamp = forms.texts(data, words, at, _STAMP_SIZE, same=_MINUTE_SIZE)
     return Taken(kept, stamp, tail)
 
 

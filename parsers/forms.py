@@ -114,15 +114,20 @@ class Form:
         }  # fmt: skip
 
 
-def texts(data: bytes, words: Words, at: Ints, size: int) -> pl.Series:
-    """Texts of this size; neighbours mostly have the same, which is read once."""
+def texts(data: bytes, words: Words, at: Ints, size: int, same: int | None = None) -> pl.Series:
+    """Texts of this size; neighbours mostly have the same, which is read once.
+
+    Args:
+        same: a text is as good as the one before if so many bytes of it are the same.
+    """
+    first = size if same is None else same
     changes: Bools = np.zeros(len(at), np.bool_)
     changes[:1] = True
-    mask = np.uint64((1 << 8 * min(size, 8)) - 1)
-    for i in (*range(0, size - 8, 8), max(size - 8, 0)):
+    mask = np.uint64((1 << 8 * min(first, 8)) - 1)
+    for i in (*range(0, first - 8, 8), max(first - 8, 0)):
         word = words[at + i] & mask
         changes[1:] |= word[1:] != word[:-1]
-    few = pl.Series([data[i : i + size].decode() for i in at[changes].tolist()])
+    few = pl.Series([data[i : i + size].decode() for i in at[changes].tolist()], dtype=pl.String())
     return few.gather(np.cumsum(changes) - 1)
 
 
@@ -142,13 +147,13 @@ def begins(words: Words, starts: Ints, head: bytes) -> Bools:
     """Whether `head` stands at these places, any digits for its zeros."""
     lifts = bytes(0x76 if c == ord("0") else 0x7F for c in head)
     places = (len(head) - 8, *range(0, len(head) - 8, 8))  # its end sorts nearly all others out
-    rows = np.arange(len(starts))
+    found: Bools = np.ones(len(starts), np.bool_)
     for at in places:
         text, lift = _word(head[at : at + 8]), _word(lifts[at : at + 8])
-        fits = _is(words[starts[rows] + at], text, lift)
-        rows = rows if fits.all() else rows[fits]
-    found: Bools = np.zeros(len(starts), np.bool_)
-    found[rows] = True
+        fits = _is(words[starts + at], text, lift)
+        if not fits.all():
+            found[found] = fits
+            starts = starts[fits]
     return found
 
 
