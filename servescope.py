@@ -6,7 +6,6 @@ Imports are made where a command needs them: `servescope runs` must not wait for
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from ingest.forms import (
     ParseFormat,
     TableFormat,
 )
+from ingest.terminal import progress, silence_output, writable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -76,21 +76,15 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        _silence_output()
+        silence_output()
         sys.exit(1)
     except OSError as error:
-        _silence_output()
+        silence_output()
         print(
             f"servescope: {error.filename or 'standard output'}: {error.strerror or error}",
             file=sys.stderr,
         )
         sys.exit(1)
-
-
-def _silence_output() -> None:
-    """What could not be written is dropped: at its end Python would try, and complain, again."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command()
@@ -152,8 +146,8 @@ def import_command(
     from data.bench_text import import_lines
     from ingest.sources.secret import prompting
 
-    with _commands(store, bulk=True) as commands, _progress() as progress, prompting():
-        report = commands.import_logs(paths, label, zone, progress, bench or [])
+    with _commands(store, bulk=True) as commands, progress() as tell, prompting():
+        report = commands.import_logs(paths, label, zone, tell, bench or [])
     for note in report["notes"]:
         print(note, file=sys.stderr)
     for line in import_lines(report):
@@ -186,7 +180,7 @@ def parse(
     """Print the records of a log or of benchmark results, without a store."""
     from ingest.parse import parse_stream, write, write_file
 
-    with _writable(output, binary=form is ParseFormat.PARQUET) as out:
+    with writable(output, binary=form is ParseFormat.PARQUET) as out:
         if file == "-":
             write(parse_stream(0, zone), form, out)
         else:
@@ -205,7 +199,7 @@ def doctor(
     from ingest.sources.file import place
 
     report = examine(place(file), zone)
-    with _writable(output, binary=False) as out:
+    with writable(output, binary=False) as out:
         out.write((as_json if form is DoctorFormat.JSON else as_text)(report).encode())
 
 
@@ -251,7 +245,7 @@ def bench(
             for line in import_lines(commands.map_bench(list(map(column_meaning, meaning)))):
                 print(line, file=sys.stderr)
         points = commands.bench([_latest(commands, name) for name in run or []])
-    with _writable(output, binary=False) as out:
+    with writable(output, binary=False) as out:
         out.write(rendered(points, form))
 
 
@@ -291,7 +285,7 @@ def compare(
 ) -> None:
     """Compare runs or logs with the first of them."""
     text = _comparison(runs, form, store)
-    with _writable(output, binary=False) as out:
+    with writable(output, binary=False) as out:
         out.write(text.encode())
 
 
@@ -305,7 +299,7 @@ def findings(
     """Say what is wrong or surprising in a run, with the evidence."""
     with _commands(store) as commands:
         text = commands.findings(run if run is None else _latest(commands, run), form)
-    with _writable(output, binary=False) as out:
+    with writable(output, binary=False) as out:
         out.write(text.encode())
 
 
@@ -395,7 +389,7 @@ def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, s
     if not runs:
         raise CommandError("comparison: name the runs or logs, the baseline first")
     content = as_file(_comparison(runs, asked_as(form), store), form)
-    with _writable(output, binary=form in (FileFormat.PARQUET, FileFormat.PNG)) as out:
+    with writable(output, binary=form in (FileFormat.PARQUET, FileFormat.PNG)) as out:
         out.write(content)
 
 
@@ -431,44 +425,10 @@ def _commands(store: Path, *, bulk: bool = False) -> Iterator[Any]:
         yield commands
 
 
-@contextlib.contextmanager
-def _progress() -> Iterator[Any]:
-    """Shows how far an import is, where somebody can see it."""
-    if not sys.stderr.isatty():
-        yield lambda done, total: None
-        return
-    yield lambda done, total: print(
-        f"\r{done / 1e6:.0f} of {total / 1e6:.0f} MB", end="", file=sys.stderr
-    )
-    print("\r\033[K", end="", file=sys.stderr)
-
-
-@contextlib.contextmanager
-def _writable(output: Path | None, *, binary: bool) -> Iterator[Any]:
-    try:
-        if output is not None:
-            with output.open("wb") as file:
-                yield file
-            return
-        if sys.stdout is None:
-            raise CommandError("standard output is closed; give --output FILE")
-        if binary and sys.stdout.isatty():
-            raise CommandError("this form is not for the screen; give --output FILE")
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        if output is None:
-            _silence_output()
-        name = output or "standard output"
-        raise CommandError(f"{name}: cannot be written ({error.strerror})") from error
-
-
 def _write(frame: pl.DataFrame, form: TableFormat, output: Path | None) -> None:
     from data.export import render, table
 
-    with _writable(output, binary=form is TableFormat.PARQUET) as out:
+    with writable(output, binary=form is TableFormat.PARQUET) as out:
         out.write(table(frame).encode() if form is TableFormat.TABLE else render(frame, form))
 
 

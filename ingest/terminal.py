@@ -1,0 +1,58 @@
+"""What commands write: to the screen, into a pipe or a file, and how far they are."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from data.errors import CommandError
+
+
+def silence_output() -> None:
+    """What could not be written is dropped: at its end Python would try, and complain, again."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[int, int], object]]:
+    """Shows how far an import is, where somebody can see it."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
+    yield lambda done, total: print(
+        f"\r{done / 1e6:.0f} of {total / 1e6:.0f} MB", end="", file=sys.stderr
+    )
+    print("\r\033[K", end="", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def writable(output: Path | None, *, binary: bool) -> Iterator[BinaryIO]:
+    """Where output goes; CommandError where it cannot be written.
+
+    Args:
+        output: a file, None for standard output.
+        binary: no text: it is refused on a screen.
+    """
+    try:
+        if output is not None:
+            with output.open("wb") as file:
+                yield file
+            return
+        if sys.stdout is None:
+            raise CommandError("standard output is closed; give --output FILE")
+        if binary and sys.stdout.isatty():
+            raise CommandError("this form is not for the screen; give --output FILE")
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if output is None:
+            silence_output()
+        name = output or "standard output"
+        raise CommandError(f"{name}: cannot be written ({error.strerror})") from error
