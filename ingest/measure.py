@@ -9,7 +9,7 @@ import polars as pl
 
 from ingest.runs import Run
 from parsers import windows
-from parsers.records import ENGINE, INTERVAL_FROM, KIND, SAMPLES, WINDOW
+from parsers.records import ENGINE, HIT_RATE_SCOPE, INTERVAL_FROM, KIND, SAMPLES, WINDOW
 from parsers.samples import PRINTED
 from parsers.windows import Measured, Rank, RunClock
 
@@ -112,6 +112,18 @@ def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFram
 def rank_key(rows: pl.DataFrame) -> str:
     """Names the rank of rows that all have the same one."""
     return ",".join("" if v is None else str(v) for v in rows.select("engine", *_ONE_RANK).row(0))
+
+
+def with_hit_scope(rows: pl.DataFrame, version: object) -> pl.DataFrame:
+    """Stats rows with what their prefix hit rate is taken over: vLLM 0.7 resets it with every
+    line, later releases take the last 1000 requests."""
+    if not str(version or "").startswith("0.7."):
+        return rows
+    printed = (pl.col("kind") == "stats") & pl.col("prefix_hit_rate").is_not_null()
+    interval = pl.lit("interval", HIT_RATE_SCOPE)
+    return rows.with_columns(
+        hit_rate_scope=pl.when(printed).then(interval).otherwise(pl.col("hit_rate_scope"))
+    )
 
 
 def admits_without_prefill(rows: pl.DataFrame) -> bool:

@@ -407,6 +407,8 @@ class Pipeline:
         engine = self._ranks.setdefault(key, Rank())
         before = replace(engine)
         run.decode_only |= measure.admits_without_prefill(rows)
+        if rows["engine"][0] == "vllm":
+            rows = measure.with_hit_scope(rows, run.facts.get("engine_version"))
         spec, beside, rest = measure.by_kind(rows)
         frames, late = [rest, beside], []
         if rest.height:

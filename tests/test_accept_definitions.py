@@ -125,3 +125,18 @@ def test_a_spec_line_belongs_to_the_engine_line_before_it() -> None:
     assert samples.select("kind", "engine_index").rows() == [
         ("stats", 1), ("spec", 1), ("metrics", 1), ("stats", 0), ("spec", 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("version", "scope"), [("0.7.3", "interval"), ("0.8.2", "last_1000_requests")]
+)
+def test_a_prefix_hit_rate_is_over_what_its_release_says(version: str, scope: str) -> None:
+    lines = [
+        f"INFO 05-04 10:00:00 api_server.py:900] vLLM API server version {version}",
+        "INFO 05-04 10:00:10 loggers.py:70] Avg prompt throughput: 1.0 tokens/s, Avg generation "
+        "throughput: 9.0 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 1.0%, "
+        "Prefix cache hit rate: 40.0%",
+        "INFO 05-04 10:00:11 metrics.py:361] Prefix cache hit rate: GPU: 60.00%, CPU: 0.00%",
+    ]
+    samples = read(text(lines)).samples
+    assert samples["hit_rate_scope"].to_list() == [scope, "lifetime"]
