@@ -34,6 +34,12 @@ class SourceStatus(Protocol):
     @property
     def lag_bytes(self) -> int: ...
     @property
+    def behind_since(self) -> datetime | None: ...  # since when there is such a lag, UTC
+    @property
+    def retry_at(self) -> datetime | None: ...  # when its host is tried again, UTC
+    @property
+    def path(self) -> str | None: ...  # the file being read
+    @property
     def error(self) -> str | None: ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -27,6 +28,13 @@ _READING: Final[dict[str, tuple[str, Colour]]] = {
     "following": (":material/play_arrow:", "green"),
     "catching up": (":material/fast_forward:", "blue"),
     "waiting for file": (":material/hourglass_empty:", "orange"),
+    "connecting": (":material/link:", "blue"),
+    "reconnecting": (":material/sync:", "orange"),
+    "auth failed": (":material/key_off:", "red"),
+    "host key unknown": (":material/shield:", "red"),
+    "host key changed": (":material/gpp_bad:", "red"),
+    "paused": (":material/pause:", "gray"),
+    "ended": (":material/stop:", "gray"),
     "lost": (":material/link_off:", "red"),
     "error": (":material/error:", "red"),
     "stopped": (":material/pause:", "gray"),
@@ -50,6 +58,9 @@ def reading(status: SourceStatus | None) -> Badge:
     word = status.state
     if status.state == "catching up" and status.percent is not None:
         word = f"catching up {status.percent:.0f} %"
+    if status.state == "reconnecting" and status.retry_at is not None:
+        left = (status.retry_at - datetime.now(UTC)).total_seconds()
+        word = f"reconnecting in {left:.0f} s" if left >= 0.5 else "reconnecting now"
     return Badge(word, icon, colour)
 
 

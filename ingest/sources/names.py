@@ -43,7 +43,7 @@ def is_log(relative: str, suffixes: tuple[str, ...] = LOGS, *, rotated: bool = T
 def rotated_from(name: str, current: str) -> bool:
     """Whether `name` is what became of an earlier `current`, both without their folder."""
     rest = unpacked(name)
-    if rest == name and not _ROTATED.search(rest):
+    if name == current:
         return False
     stem, dot, suffix = current.rpartition(".")
     if rest.startswith(current):
