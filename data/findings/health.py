@@ -106,7 +106,7 @@ def no_periodic_lines(case: Case) -> Iterator[Finding]:
         pl.col("path").str.contains(_GENERATION) & (pl.col("status") < 300)
     )
     n = int(w.total(answered["n"]))
-    if n < _MIN_REQUESTS or case.run.windows.height or case.events("stats_off").height:
+    if n < _MIN_REQUESTS or case.run.samples.height or case.events("stats_off").height:
         return
     yield Finding(
         "no_periodic_lines", WARNING,

@@ -94,7 +94,7 @@ def shown(rows: pl.DataFrame) -> dict[str, Any]:
     return {
         "start": rows["ts"].min(),
         "end": rows["ts"].max(),
-        "lines": tuple(rows["line_no"].drop_nulls().head(_MAX_LINES).to_list()),
+        "lines": tuple(rows["line_no"].drop_nulls().sort().head(_MAX_LINES).to_list()),
     }
 
 
