@@ -66,7 +66,6 @@ def rows(
         own = found.counts if whole else access.counted(found.rows.slice(start, end - start))
         for row in own.iter_rows(named=True):
             ts = times[row["minute"], row["wrap_minute"]]
-            run.engine = run.engine or found.engine
             run.saw(row["off"], ts)
             minute = ts.replace(second=0, microsecond=0) if ts else None
             path = _redacted(row["path"])

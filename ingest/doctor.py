@@ -67,6 +67,7 @@ class _Seen:
     per_run: dict[str, Counter[str]] = field(default_factory=dict)
     intervals: list[pl.DataFrame] = field(default_factory=list)
     stats_off: set[str] = field(default_factory=set)
+    access_of: str | None = None  # the engine that the form of the access lines shows
 
     def take(self, batch: Batch) -> None:
         """Add what one block holds."""
@@ -103,7 +104,7 @@ class _Seen:
             started = facts["started_at"]
             yield RunSeen(
                 run_id,
-                facts["engine"],
+                facts["engine"] or self.access_of,
                 facts["engine_version"],
                 facts["model"],
                 started.isoformat() if started else None,
@@ -138,6 +139,7 @@ def examine(path: Path, zone: str | None = None) -> Report:
             report.lines += scanned.lines
             if "wrap" in scanned.text.columns:
                 report.wrapped += scanned.text.filter(pl.col("wrap").is_not_null())["no"].n_unique()
+            seen.access_of = seen.access_of or scanned.access.engine
             seen.take(pipeline.absorb(scanned))
         seen.take(pipeline.finish())
     report.encoding = pipeline.encoding or "utf-8"
