@@ -68,7 +68,10 @@ def running_chart(groups: Sequence[Group]) -> alt.TopLevelMixin:
     """
     labels = [group.label for group in groups]
     colour = alt.Color(
-        "label:N", title=None, scale=alt.Scale(domain=labels, range=LIGHT[: len(labels)])
+        "label:N",
+        title=None,
+        legend=alt.Legend(symbolOpacity=1),
+        scale=alt.Scale(domain=labels, range=LIGHT[: len(labels)]),
     )
     whole = alt.Axis(tickMinStep=1, format="d")
     x = alt.X("running_reqs:Q", title="running requests, per rank", axis=whole)

@@ -217,7 +217,9 @@ def peak_log_tok_s(rows: pl.DataFrame) -> Number:
 
     Windows after idleness are left out: nobody knows when in them their tokens were made.
     """
-    known = measured(rows).filter(pl.col("window").is_in(["steady", "mixed"]))
+    known = measured(rows).filter(
+        pl.col("window").is_in(["steady", "mixed"]) & pl.col("ts").is_not_null()
+    )
     if not known.height:
         return Number(None, why=f"{NOT_MEASURABLE}: no window under load")
     starts, ends, rates = [], [], []

@@ -138,6 +138,12 @@ def test_a_window_after_idleness_is_left_out_of_the_peak() -> None:
     assert (w.peak_log_tok_s(found).value or 0) <= 20.0
 
 
+def test_windows_without_a_stamp_have_a_rate_and_no_peak() -> None:
+    found = rows(*(decode(t, ts=None, byte_offset=t) for t in (1, 2, 3)))
+    assert w.rate(w.steady(found)) == pytest.approx(100.0)
+    assert w.peak_log_tok_s(found).value is None
+
+
 def test_acceptance_is_weighted_by_steps() -> None:
     found = rows(
         decode(1, accept_len=2.0, request_steps=30.0), decode(2, accept_len=1.0, request_steps=10.0)
