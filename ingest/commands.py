@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from data import queries, run_data
-from data.baseline import find_base
+from data import queries
 from data.errors import CommandError
 from data.question import select
-from data.run_data import RunData
 from data.store import Store
 from ingest.claims import Claims
 from ingest.sources.places import source_id_of
 from ingest.status import SourceStatus
+
+if TYPE_CHECKING:
+    from data.run_data import RunData
 
 EXPORTS = ("runs", "samples", "events", "bench_results")
 EVERYTHING = (*EXPORTS, "comparison")
@@ -102,6 +103,8 @@ class Commands:
 
     def findings(self, run: str | None, form: str) -> str:
         """What the rules find in a run, or in the latest one, in a form of data.findings.text."""
+        from data import run_data
+        from data.baseline import find_base
         from data.findings.rules import findings
         from data.findings.text import render
 
@@ -115,6 +118,8 @@ class Commands:
 
     def _runs_named(self, name: str) -> list[RunData]:
         """Every run that a name means: starts of one label are compared together."""
+        from data import run_data
+
         with self._store.cursor() as con:
             return [run_data.load(con, run_id) for run_id in queries.find_runs(con, name)]
 

@@ -26,7 +26,6 @@ import polars as pl
 from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
 from data.store import Store, explain
 from ingest.commands import Commands, absolute
-from ingest.comparing import absolute as absolute_name
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -191,6 +190,8 @@ class RemoteCommands:
 
     def compare(self, names: Sequence[str], form: str) -> str:
         """Runs of the store and files against the first of them."""
+        from ingest.comparing import absolute as absolute_name
+
         return str(self._json("compare", names=[absolute_name(n) for n in names], form=form))
 
     def findings(self, run: str | None, form: str) -> str:
