@@ -167,7 +167,10 @@ def _rate(group: Group, name: str) -> Measured:
         return Measured(max(number.value for number in known), "")
     if known:
         seconds = sum(number.seconds for number in known)
-        return Measured(sum(n.value * n.seconds for n in known) / seconds, "")
+        values = [number.value for number in known if number.value is not None]
+        pooled = sum(v * n.seconds for v, n in zip(values, known, strict=True)) / seconds
+        spread = f"{min(values):,.1f} to {max(values):,.1f} over {len(values)} starts"
+        return Measured(pooled, spread if len(values) > 1 else "")
     return _of_benchmark(name, points) or Measured(None, found[0].why)
 
 
@@ -285,7 +288,7 @@ def verdict(
         sure = str(point.interval) if point.interval else intervals.NONE_OF_ONE
         return f"{label} gives {point.ratio:.2f} times the output of {base} at {at} ({sure})."
     ratio, sure_of = match.ratio, match.interval
-    where = f"at equal running counts ({_counts(match)})"
+    where = f"at equal running counts ({_counts(match)})" + _starts(match)
     if sure_of is None:
         return f"{label} decodes at {ratio:.2f} times {base} {where}; {match.interval_note}."
     if sure_of.holds(1.0):
@@ -298,6 +301,11 @@ def verdict(
         )
     word = "faster" if ratio > 1 else "slower"
     return f"{label} is {word}: {ratio:.2f} times {base} {where} ({sure_of})."
+
+
+def _starts(match: Match) -> str:
+    base, other = match.starts
+    return f", {other} starts against {base}" if base + other > 2 else ""
 
 
 def _counts(match: Match) -> str:

@@ -55,6 +55,7 @@ class Match:
     interval_note: str  # why there is none
     cells: tuple[Cell, ...]
     notes: tuple[str, ...]
+    starts: tuple[int, int]  # of the base and of the other
 
 
 def capture_sizes(run: RunData) -> tuple[int, ...] | None:
@@ -143,8 +144,9 @@ def match(base: Sequence[RunData], other: Sequence[RunData]) -> Match | str:
     cells = tuple(_cells(sides, common, [base, other]))
     left_out = tuple(_left_out(sides, common))
     return Match(
-        base_tok_s, tok_s, tok_s / base_tok_s, tok_s - base_tok_s, interval, note, cells, left_out
-    )
+        base_tok_s, tok_s, tok_s / base_tok_s, tok_s - base_tok_s, interval, note, cells, left_out,
+        (len(base), len(other)),
+    )  # fmt: skip
 
 
 def _join(numbers: set[int]) -> str:

@@ -185,6 +185,8 @@ def test_starts_of_one_configuration_are_one(tmp_path: Path) -> None:
     assert [summary.starts for summary in made.summaries] == [3, 3]
     (pair,) = made.pairs
     assert pair.verdict.startswith("paged is slower: 0.7")
+    assert ", 3 starts against 3 (" in pair.verdict
+    assert "over 3 starts" in made.summaries[0].rates["decode_tok_s_at_1"].note
     assert "over starts 95 % interval" in pair.verdict
 
 

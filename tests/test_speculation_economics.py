@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from data import speculation
+from data.compare import compare, grouped
 from data.run_data import RunData
 from data.speculation import Economics
 from parsers import records
@@ -198,3 +199,19 @@ def test_the_best_k_needs_runs_of_several() -> None:
 def test_proposed_tokens_leave_out_sglangs_first() -> None:
     assert speculation.proposed(spec()) == 3
     assert speculation.proposed(base()) is None
+
+
+def test_the_fastest_draft_length_of_those_tried_is_named() -> None:
+    plain, _ = simulator.start(Server(), [1], 20, 1, config_hash="0")
+    short, _ = simulator.start(
+        Server(accept=(0.8,), step_cost=1.2), [1], 20, 2, config_hash="1", spec_draft_tokens=2
+    )
+    long, _ = simulator.start(
+        Server(accept=(0.8, 0.1, 0.1), step_cost=1.9), [1], 20, 3, config_hash="3",
+        spec_draft_tokens=4,
+    )  # fmt: skip
+    made = compare(grouped([("base", plain), ("one", short), ("three", long)]))
+    (note,) = made.notes
+    assert note.startswith("of the draft lengths tried, 1 is fastest at one stream (1: 1.")
+    alone = compare(grouped([("base", plain), ("one", short)]))
+    assert alone.notes == ()
