@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from data import bench
+from data import bench, bench_link
 from data.errors import SourceError
 from data.store import Store
 from ingest.bench_import import BenchRead, import_bench
@@ -47,7 +47,7 @@ class BenchDesk:
         """Store the points and join them to their runs; how many are new."""
         files = [file for upload in uploads if (file := self._look(*upload)) is not None]
         reads: list[BenchRead] = import_bench(self._store, files, label=label)
-        bench.join(self._store)
+        bench_link.join(self._store)
         return sum(read.new for read in reads)
 
     def name_column(self, header: str, column: str, unit: str | None) -> None:
@@ -56,7 +56,7 @@ class BenchDesk:
 
     def join(self) -> int:
         """Look again for the runs of points that have none; how many were found."""
-        return bench.join(self._store)
+        return bench_link.join(self._store)
 
     def watched(self) -> list[str]:
         """What became of the watched folders, a line each."""

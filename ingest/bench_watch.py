@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 
-from data import bench
+from data import bench_link
 from data.errors import ServescopeError
 from data.store import Store
 from ingest.bench_import import import_bench
@@ -17,6 +19,7 @@ from ingest.sources.file import place
 from ingest.sources.names import LOGS
 
 EVERY_S = 2.0
+JOIN_EVERY_S = 20.0
 SUFFIXES = (*LOGS, *BENCH_ONLY)
 Mark = tuple[int, int]  # size and time of the last change
 
@@ -43,6 +46,8 @@ class BenchWatch:
         self._every_s = every_s
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._joined = store.revision
+        self._next_join = 0.0
 
     def start(self) -> None:
         """Begin to watch."""
@@ -73,7 +78,16 @@ class BenchWatch:
     def _run(self) -> None:
         while not self._stop.is_set():
             self.look()
+            self._join_again()
             self._stop.wait(self._every_s)
+
+    def _join_again(self) -> None:
+        """The log of a point goes on after its result was written: look again when it has."""
+        if self._store.revision == self._joined or monotonic() < self._next_join:
+            return
+        self._joined, self._next_join = self._store.revision, monotonic() + JOIN_EVERY_S
+        with contextlib.suppress(ServescopeError):  # the next look tries again
+            bench_link.join(self._store)
 
     def look(self) -> None:
         """One look into every folder."""
@@ -98,7 +112,7 @@ class BenchWatch:
                 return
             reads = import_bench(self._store, [file])
             folder.points += sum(read.new for read in reads)
-            bench.join(self._store)
+            bench_link.join(self._store)
         except ServescopeError as error:
             folder.problem = str(error).removeprefix(f"{path}: ")
             folder.problem = f"{path.name} {folder.problem}"

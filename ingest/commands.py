@@ -73,9 +73,9 @@ class Commands:
 
     def bench(self, runs: Sequence[str]) -> pl.DataFrame:
         """The benchmark points, of these runs or of all; what has no run yet is joined first."""
-        from data import bench
+        from data import bench, bench_link
 
-        bench.join(self._store)
+        bench_link.join(self._store)
         with self._store.cursor() as con:
             return bench.points(con, [queries.find_runs(con, run)[0] for run in runs])
 

@@ -111,9 +111,9 @@ def _join(store: Store) -> int:
     with store.cursor() as con:
         if not queries.has_bench(con):
             return 0
-    from data import bench
+    from data import bench_link
 
-    return bench.join(store)
+    return bench_link.join(store)
 
 
 def _join_given(
@@ -125,7 +125,7 @@ def _join_given(
     zone: str | None,
 ) -> None:
     """Store results that the user says are of these logs."""
-    from data import bench
+    from data import bench_link
     from ingest.bench_import import import_bench
 
     with store.cursor() as con:
@@ -135,7 +135,7 @@ def _join_given(
     reads = import_bench(store, files, label=label, zone=zone)
     report.bench += reads
     ids = [bench_id for read in reads for bench_id in read.bench_ids]
-    report.joined += bench.join(store, run_ids=run_ids, only=ids)
+    report.joined += bench_link.join(store, run_ids=run_ids, only=ids)
 
 
 def _sort_out(

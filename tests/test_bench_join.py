@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from data import bench
+from data import bench, bench_link
 from data.store import Store
 from ingest.imports import import_paths
 
@@ -139,6 +139,26 @@ def test_what_does_not_fit_is_joined_to_nothing(tmp_path: Path, changes: dict[st
         assert import_paths(opened, [str(log), str(tmp_path / "c4.json")]).joined == 0
         with opened.cursor() as con:
             assert bench.points(con)["run_id"].to_list() == [None]
+
+
+def test_a_point_is_counted_anew_when_its_log_goes_on(tmp_path: Path) -> None:
+    whole = (SAMPLES / "vllm-0.32.0-base" / "server.log").read_bytes()
+    last = whole.index(b"Avg generation throughput: 325.9")  # 3,259 tokens of the point's 10,240
+    log, file = tmp_path / "server.log", SAMPLES / "vllm-0.32.0-base" / "bench" / "c4.json"
+    log.write_bytes(whole[: whole.rindex(b"\n", 0, last) + 1])
+    with Store.open(tmp_path / "s.duckdb") as opened:
+        assert import_paths(opened, [str(log), str(file)]).joined == 1
+        early = point(opened, file)
+        assert early["token_difference"] == pytest.approx(-3260)
+        with log.open("ab") as end:
+            end.write(whole[log.stat().st_size :])
+        import_paths(opened, [str(log)])
+        late = point(opened, file)
+        assert late["token_difference"] == pytest.approx(-1)
+        assert late["window_started_at"] == early["window_started_at"]
+        before = opened.revision
+        assert bench_link.join(opened) == 0
+        assert opened.revision == before  # nothing more to count
 
 
 def test_missing_tokens_are_a_finding_of_the_check(tmp_path: Path) -> None:
