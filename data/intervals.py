@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-MIN_BLOCKS = 8
+MIN_BLOCKS, MAX_BLOCKS = 8, 500
 MIN_DIFFERENCE = 0.05
 WITHIN_RUN, OVER_STARTS = "within-run", "over starts"
 NONE_OF_ONE = "n = 1: no interval"
@@ -94,7 +94,7 @@ def block_count(windows: int) -> int | None:
     """
     if windows < MIN_BLOCKS:
         return None
-    return max(MIN_BLOCKS, round(windows / (2 * math.cbrt(windows))))
+    return min(MAX_BLOCKS, max(MIN_BLOCKS, round(windows / (2 * math.cbrt(windows)))))
 
 
 def resampled(columns: Floats, log_of: Callable[[Floats], Floats]) -> Spread | None:
@@ -111,11 +111,16 @@ def resampled(columns: Floats, log_of: Callable[[Floats], Floats]) -> Spread | N
     if count is None:
         return None
     edges = np.linspace(0, len(columns), count + 1).astype(np.int64)[:-1]
-    blocks = np.add.reduceat(columns, edges, axis=0)
+    return resampled_blocks(np.add.reduceat(columns, edges, axis=0), log_of)
+
+
+def resampled_blocks(blocks: Floats, log_of: Callable[[Floats], Floats]) -> Spread:
+    """The same of sums over blocks of neighbouring windows, one row a block."""
+    count = len(blocks)
     random = np.random.default_rng(_SEED)
     picks = random.multinomial(count, np.full(count, 1 / count), size=_DRAWS)
     drawn = log_of(picks.astype(np.float64) @ blocks)
-    whole = columns.sum(axis=0)
+    whole = blocks.sum(axis=0)
     # Draws of few blocks vary less than the blocks do: the variance of a mean has n - 1 below.
     variance = float(np.var(drawn)) * count / (count - 1) * _alike(log_of(whole - blocks))
     return Spread(float(log_of(whole[None, :])[0]), variance, count - 1)

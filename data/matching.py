@@ -166,20 +166,22 @@ def _nothing_common(sides: list[list[pl.DataFrame]]) -> str:
     return f"no running count that both held steady ({shown[1]} against {shown[0]})"
 
 
-def _sums(rows: pl.DataFrame, common: Sequence[str]) -> Floats:
-    """One row a window in the order of time: its tokens and seconds, in the columns of its cell."""
+def _sums(rows: pl.DataFrame, common: Sequence[str], blocks: int = 1) -> Floats:
+    """Tokens and seconds of each cell, in columns side by side; one row a block of neighbouring
+    windows in the order of time."""
     at = rows.filter(pl.col("cell").is_in(common))
     place = {cell: i for i, cell in enumerate(common)}
-    column = np.array([place[cell] for cell in at["cell"]], np.int64)
-    out = np.zeros((at.height, 2 * len(common)))
-    out[np.arange(at.height), column] = at["tokens"].to_numpy()
-    out[np.arange(at.height), column + len(common)] = at["interval_s"].to_numpy()
+    column = at["cell"].replace_strict(place, return_dtype=pl.Int64).to_numpy()
+    block = np.arange(at.height) * blocks // max(1, at.height)
+    out = np.zeros((blocks, 2 * len(common)))
+    np.add.at(out, (block, column), at["tokens"].to_numpy())
+    np.add.at(out, (block, column + len(common)), at["interval_s"].to_numpy())
     return out
 
 
 def _weights(starts: Sequence[pl.DataFrame], common: Sequence[str]) -> Floats:
     """The least time that any start spent in each cell."""
-    spent = [_sums(rows, common).sum(axis=0)[len(common) :] for rows in starts]
+    spent = [_sums(rows, common)[0, len(common) :] for rows in starts]
     return np.asarray(np.min(spent, axis=0))
 
 
@@ -187,10 +189,11 @@ def _spread(
     rows: pl.DataFrame, common: Sequence[str], weights: Floats
 ) -> tuple[float, Spread | None]:
     """The logarithm of one start's combined rate, and how it varies within the run."""
-    sums = _sums(rows, common)
-    whole = sums.sum(axis=0)
-    log_of = partial(_log_rate, weights=weights, otherwise=_rates(whole, len(common)))
-    return float(log_of(whole[None, :])[0]), intervals.resampled(sums, log_of)
+    whole = _sums(rows, common)
+    log_of = partial(_log_rate, weights=weights, otherwise=_rates(whole[0], len(common)))
+    count = intervals.block_count(rows.filter(pl.col("cell").is_in(common)).height)
+    spread = count and intervals.resampled_blocks(_sums(rows, common, count), log_of)
+    return float(log_of(whole)[0]), spread or None
 
 
 def _rates(sums: Floats, cells: int) -> Floats:
