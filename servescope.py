@@ -102,10 +102,11 @@ def up(
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Follow logs and show them live in the browser."""
+    from ingest.config import SourceSpec, found_config
+    from ingest.probe import check
     from ingest.sources.secret import prompting
-    from ingest.supervisor import SourceSpec, check
 
-    specs = [SourceSpec(location, label, zone) for location in sources or []]
+    specs = [SourceSpec(location, label, zone) for location in sources or []] or found_config()
     with prompting():
         check(specs)
     _serve(store, specs, port, bench or [])
@@ -355,13 +356,14 @@ def _serve(
     from ingest.bench_desk import BenchDesk
     from ingest.bench_watch import BenchWatch
     from ingest.commands import Commands
+    from ingest.config import Remembered
     from ingest.supervisor import Supervisor
 
     # The web server ends by raising the signal anew; the default would end us before cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     place = _absolute(store_path)
     with Store.open(place) as store, control.listening(port) as (socket, url):
-        supervisor = Supervisor(store, specs)
+        supervisor = Supervisor(store, specs, Remembered(place))
         watch = BenchWatch(store, bench)
         with control.published(place, url) as token, watch:
             store.announce(url)

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from ingest import status
-from ingest.reading import SCANS_AHEAD, Append, Reading
+from ingest.ledger import Append
+from ingest.reading import SCANS_AHEAD, Reading
 from ingest.status import StatusBoard
 from ingest.writer import Writer
 

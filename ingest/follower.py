@@ -8,24 +8,14 @@ rotated away before it was read to its end is read first.
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 from data import queries
 from data.checkpoints import Checkpoint
-from data.errors import (
-    HostKeyError,
-    LoginError,
-    ServescopeError,
-    SourceError,
-    UnreachableError,
-)
+from data.errors import SourceError
 from data.store import Store
 from ingest import status
-from ingest.backoff import Backoff
 from ingest.claims import Claims
 from ingest.feed import Feed
 from ingest.identity import last_of_source, resume_point, unread_before
@@ -33,19 +23,18 @@ from ingest.pipeline import SourceInfo
 from ingest.reading import ContentChangedError, Reading
 from ingest.sources.log_file import LogFile, Place
 from ingest.status import StatusBoard
+from ingest.worker import Worker
 from ingest.writer import Writer
 
 POLL_S = 1.0
 # Lines that come closer together than this share a commit.
 PAUSE_S = 0.1
 SHOWN_BEFORE_BYTES = 256 << 10  # after a restart: what was read before it
-RETRY_S = 5.0
-REFUSED_S = 30.0  # somebody has to do something about a key before it works
 _log = logging.getLogger(__name__)
 
 
-class Follower(threading.Thread):
-    """The thread of one source."""
+class Follower(Worker):
+    """The thread of one source of files."""
 
     def __init__(
         self,
@@ -56,47 +45,32 @@ class Follower(threading.Thread):
         board: StatusBoard,
         claims: Claims,
     ) -> None:
-        super().__init__(name=f"follow {source.source_id}", daemon=True)
-        self.wake = threading.Event()
-        self._stopping = threading.Event()
-        self._source = source
+        super().__init__(source, board)
         self._place = place
         self._store = store
         self._writer = writer
-        self._board = board
         self._claims = claims
         self._feed = Feed(writer, board, self._stopping)
-        self._backoff = Backoff()
         self._zone_asked = source.zone is not None or not place.remote
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
-        self._broken: tuple[float, str] | None = None  # when the connection broke, and why
 
     def stop(self) -> None:
         """Ask the thread to end; what was read is not lost but read again next time."""
-        self._stopping.set()
-        self.wake.set()
+        super().stop()
         self._place.close()
 
-    def run(self) -> None:
-        """Poll until stopped. A failure is shown and tried again from the last checkpoint."""
-        while not self._stopping.is_set():
-            self.wake.clear()
-            try:
-                self.poll()
-            except Exception as error:
-                if not self._stopping.is_set():
-                    self._fail(error)
-            else:
-                self._backoff.reset()
-                self._stopping.wait(PAUSE_S)
-                self.wake.wait(POLL_S)
-        self._close()
+    def turn(self) -> None:
+        """Look once, and wait for a change."""
+        self.poll()
+        self._backoff.reset()
+        self._stopping.wait(PAUSE_S)
+        self.wake.wait(POLL_S)
 
     def poll(self) -> None:
         """Look once and read all there is."""
         if self._reading is not None and self._writer.refused(self._reading.file_id):
-            self._close()
+            self._let_go()
         if self._reading is None and not self._open():
             return
         reading = self._reading
@@ -108,7 +82,7 @@ class Follower(threading.Thread):
             self._check_path(reading)
         except ContentChangedError as change:
             _log.warning("%s: %s, reading from the start", reading.file.name, change)
-            self._close()
+            self._let_go()
             self._open(changed=str(change))
             self.wake.set()
 
@@ -141,7 +115,7 @@ class Follower(threading.Thread):
             self._take_up(file, target, changed)
         except BaseException:
             if self._reading is None:
-                self._let_go(file)
+                self._release(file)
             raise
         return True
 
@@ -239,11 +213,8 @@ class Follower(threading.Thread):
 
     def _begin(self, reading: Reading) -> None:
         self._reading, self._mark = reading, None
-        if self._broken is not None:
-            since, why = self._broken
-            away = f"for {time.monotonic() - since:.0f} s"
-            reading.note("reconnected", f"the host was not reached {away} ({why})")
-            self._broken = None
+        if (away := self._away()) is not None:
+            reading.note("reconnected", away)
         self._claims.tell(reading.file, reading.file_id)
         self._board.set(path=reading.file.name)
         self._board.behind(max(0, reading.file.size() - reading.offset))
@@ -263,40 +234,17 @@ class Follower(threading.Thread):
             "rotated", f"{reading.file.name} was replaced; the old file was read to its end"
         )
         self._feed.put(reading.finish())
-        self._close()
+        self._let_go()
         self._open()
         self.wake.set()
 
-    def _fail(self, error: Exception) -> None:
-        state, delay = self._judge(error)
-        if isinstance(error, ServescopeError | OSError):
-            _log.error("%s: %s", self._source.source_id, error)
-            text = str(error)
-        else:
-            _log.exception("%s: reading failed", self._source.source_id)
-            text = f"{self._source.source_id}: reading failed ({type(error).__name__}: {error})"
-        if state == status.RECONNECTING and self._reading is not None:
-            self._broken = time.monotonic(), text
-        retry_at = datetime.now(UTC) + timedelta(seconds=delay)
-        self._board.set(state=state, error=text, retry_at=retry_at)
-        self._close()
-        self._stopping.wait(delay)
-
-    def _judge(self, error: Exception) -> tuple[str, float]:
-        """The state that an error means, and the seconds to wait."""
-        if isinstance(error, UnreachableError):
-            return status.RECONNECTING, self._backoff.next()
-        if isinstance(error, LoginError):
-            return status.AUTH_FAILED, REFUSED_S
-        if isinstance(error, HostKeyError):
-            return status.KEY_CHANGED if error.changed else status.KEY_UNKNOWN, REFUSED_S
-        return status.ERROR, RETRY_S
-
-    def _close(self) -> None:
+    def _let_go(self) -> bool:
         reading, self._reading = self._reading, None
-        if reading is not None:
-            self._let_go(reading.file)
+        if reading is None:
+            return False
+        self._release(reading.file)
+        return True
 
-    def _let_go(self, file: LogFile) -> None:
+    def _release(self, file: LogFile) -> None:
         self._claims.release(file)
         file.close()

@@ -13,8 +13,9 @@ from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from data.store import Store
 from ingest.claims import Claims
 from ingest.identity import resume_point
+from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
-from ingest.reading import SCANS_AHEAD, Append, Reading
+from ingest.reading import SCANS_AHEAD, Reading
 from ingest.sources.log_file import LogFile, Place
 from ingest.sources.names import LOGS
 from ingest.sources.packed import Unpacked

@@ -18,6 +18,7 @@ from ingest.bench_read import BenchFile, look
 from ingest.claims import Claims
 from ingest.importer import ImportReport, Progress, import_logs
 from ingest.sources.address import SSH
+from ingest.sources.command import is_command
 from ingest.sources.file import expand
 from ingest.sources.names import LOGS
 
@@ -144,7 +145,9 @@ def _sort_out(
     """Every file of the locations by what it holds; SourceError before anything is stored."""
     found = _Found()
     for location in locations:
-        if location.startswith(SSH):  # what a benchmark left there is copied here first
+        if location.startswith(SSH) or is_command(
+            location
+        ):  # what a benchmark left there is copied here first
             found.logs.append(location)
             continue
         paths = expand(location, (*LOGS, *BENCH_ONLY))

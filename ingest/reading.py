@@ -11,30 +11,15 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-
-import polars as pl
 
 from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
+from ingest.ledger import Append, Ledger, Mark, skipped_line
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.scan import Scanned
 from ingest.sources.log_file import HEAD_BYTES, LogFile
-from ingest.state import pack
-from parsers import records
 
 SCANS_AHEAD = 2  # blocks that a bulk import scans beside the one it absorbs
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    """What one transaction stores."""
-
-    batch: Batch
-    checkpoint: Checkpoint
-    data: bytes  # the lines it came from
-    size: int  # bytes of the file, a skipped line included
 
 
 class ContentChangedError(Exception):
@@ -56,8 +41,7 @@ class Reading:
         self.file = file
         self.named = file.name  # what the checkpoints call it
         self.file_id = last.file_id if last else secrets.token_hex(8)
-        self.seq = max(seq, last.seq) if last else seq
-        self._stored_seq = last.seq if last else 0  # the checkpoint that the next one goes on from
+        self._ledger = Ledger(source.source_id, seq, last)
         self._source = source
         self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
@@ -67,23 +51,20 @@ class Reading:
         self._head_len = last.fingerprint_len if last else 0
         self._head = last.fingerprint if last else file.fingerprint(0)
         self._tail = last.tail_hash if last else file.tail_hash(0)
-        self._known_texts: set[str] = set()
-        self._notes: list[dict[str, object]] = []
 
     @property
     def offset(self) -> int:
         """The first byte not yet read as part of a whole line."""
         return self._offset
 
+    @property
+    def seq(self) -> int:
+        """Of the latest checkpoint that was made."""
+        return self._ledger.seq
+
     def note(self, kind: str, detail: str, n: int | None = None) -> None:
         """Have a row in ingest_log with the next append."""
-        self._notes.append(
-            {
-                "source_id": self._source.source_id, "file_id": self.file_id,
-                "byte_offset": self._pipeline.offset, "at": datetime.now(UTC).replace(tzinfo=None),
-                "kind": kind, "n": n, "detail": detail,
-            }
-        )  # fmt: skip
+        self._ledger.note(self.file_id, self._pipeline.offset, kind, detail, n)
 
     @contextmanager
     def ahead(self, executor: Executor) -> Iterator[None]:
@@ -147,10 +128,7 @@ class Reading:
 
     def _parse(self, block: Block, scanned: Scanned) -> Batch:
         if block.skipped:
-            self.note("too_long", f"a line of {block.skipped} bytes was skipped", block.skipped)
-            self._pipeline.offset += block.skipped
-            self._pipeline.line_no += 1
-            return _no_records()
+            return skipped_line(self._ledger, self._pipeline, self.file_id, block)
         return self._pipeline.absorb(scanned)
 
     def _extend_head(self) -> None:
@@ -159,31 +137,8 @@ class Reading:
             self._head = self.file.fingerprint(self._head_len)
 
     def _append(self, batch: Batch, block: Block, *, finished: bool = False) -> Append:
-        if self._notes:
-            notes = records.frame(self._notes, records.INGEST_LOG)
-            batch = replace(batch, ingest_log=pl.concat([batch.ingest_log, notes]))
-            self._notes = []
-        self.seq += 1
-        state, texts = pack(self._pipeline.state)
-        new = tuple((name, text) for name, text in texts.items() if name not in self._known_texts)
-        self._known_texts |= texts.keys()
-        checkpoint = Checkpoint(
-            source_id=self._source.source_id, file_id=self.file_id, path=self.named,
-            seq=self.seq, byte_offset=self.offset, line_no=self._pipeline.line_no,
-            fingerprint=self._head, fingerprint_len=self._head_len, tail_hash=self._tail,
-            state=state, finished=finished, new_texts=new, after=self._stored_seq,
+        mark = Mark(self._head, self._head_len, self._tail)
+        return self._ledger.append(
+            batch, block, self._pipeline, self.offset, self.named, self.file_id, mark,
+            finished=finished,
         )  # fmt: skip
-        self._stored_seq = self.seq
-        return Append(batch, checkpoint, block.data, block.size)
-
-
-def _no_records() -> Batch:
-    return Batch(
-        samples=records.empty(records.SAMPLES),
-        intervals=records.empty(records.INTERVALS),
-        events=records.empty(records.EVENTS),
-        run_facts=records.empty(records.RUN_FACTS),
-        requests=records.empty(records.REQUESTS),
-        access_counts=records.empty(records.ACCESS_COUNTS),
-        ingest_log=records.empty(records.INGEST_LOG),
-    )

@@ -22,6 +22,7 @@ RECONNECTING = "reconnecting"
 AUTH_FAILED = "auth failed"
 KEY_CHANGED = "host key changed"
 KEY_UNKNOWN = "host key unknown"
+ENDED = "ended"
 PAUSED = "paused"
 LOST = "lost"
 ERROR = "error"
@@ -45,6 +46,7 @@ class SourceStatus:
     lines_read: int = 0
     unfinished_line: bool = False  # the file ends in the middle of a line
     error: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 class StatusBoard:

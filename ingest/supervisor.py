@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
@@ -17,85 +17,68 @@ from data.errors import SourceError, StoreError
 from data.store import Store
 from ingest import status
 from ingest.claims import Claims
+from ingest.config import Remembered, SourceSpec
 from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
-from ingest.sources.places import place_of, source_id_of
+from ingest.probe import check, probe
+from ingest.sources.command import CommandSource, is_command
+from ingest.sources.places import place_of
 from ingest.status import SourceStatus, StatusBoard
+from ingest.stream import StreamFollower
+from ingest.worker import Worker
 from ingest.writer import Writer
 
 JOIN_S = 15.0  # a host that does not answer must not keep us from ending
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSpec:
-    """A source as the user names it."""
-
-    location: str  # path, folder or glob
-    label: str | None = None
-    zone: str | None = None
-
-    @property
-    def source_id(self) -> str:
-        """The absolute location: the same source has the same name in every process."""
-        return source_id_of(self.location)
-
-
-def check(specs: Sequence[SourceSpec]) -> None:
-    """SourceError for a source that cannot be followed: nothing there, or no log."""
-    for spec in specs:
-        with closing(place_of(spec.location)) as place:
-            name = place.newest()
-            if name is None:
-                if place.folder is not None and not place.folder.is_dir():
-                    raise SourceError(f"{place.folder}: no such folder; check the path")
-                continue  # a log may still appear in the folder
-            with closing(place.open(name)) as file:
-                file.refuse_binary()
+__all__ = ["SourceSpec", "Supervisor", "check"]
 
 
 class Supervisor:
-    """Follows sources into the store from `start` to `stop`."""
+    """Follows sources into the store from `start` to `stop`. Any thread may call it."""
 
-    def __init__(self, store: Store, specs: Iterable[SourceSpec]) -> None:
+    def __init__(
+        self, store: Store, specs: Iterable[SourceSpec], remembered: Remembered | None = None
+    ) -> None:
+        """`remembered`: the sources that were added on the page, which are followed as well."""
         self.claims = Claims()
         self._store = store
+        self._remembered = remembered
         self._specs = {spec.source_id: spec for spec in specs}
+        self._added: set[str] = set()  # on the page, not by the command line or a configuration
+        if remembered is not None:
+            self._added = {spec.source_id for spec in remembered.specs()} - set(self._specs)
+            self._specs |= {
+                s.source_id: s for s in remembered.specs() if s.source_id not in self._specs
+            }
         self._boards = {
-            source_id: StatusBoard(source_id, spec.label) for source_id, spec in self._specs.items()
+            source_id: _board(source_id, spec) for source_id, spec in self._specs.items()
         }
-        self._followers: list[Follower] = []
+        self._workers: dict[str, Worker] = {}
         self._writer: Writer | None = None
         self._observer = Observer()
+        self._lock = threading.RLock()
 
     def start(self) -> None:
         """Start following."""
         self._writer = Writer(self._store, retry=True)
-        for source_id, spec in self._specs.items():
-            place = place_of(spec.location)
-            # On a full disk the next start writes it down; the writer tells, and goes on trying.
-            with contextlib.suppress(StoreError):
-                self._store.add_source(source_id, place.kind, spec.location, spec.label, spec.zone)
-            info = SourceInfo(source_id, label=spec.label, zone=spec.zone, salt=self._store.salt)
-            follower = Follower(
-                info, place, self._store, self._writer, self._boards[source_id], self.claims
-            )
-            if place.folder is not None:
-                self._watch(follower, place.folder)
-            self._followers.append(follower)
         self._observer.start()
-        for follower in self._followers:
-            follower.start()
+        with self._lock:
+            for source_id, spec in self._specs.items():
+                if not spec.paused:
+                    self._begin(source_id, spec)
 
     def stop(self) -> None:
         """Stop following; what was read and queued is committed first."""
-        for follower in self._followers:
-            follower.stop()
+        with self._lock:
+            workers = list(self._workers.values())
+            self._workers.clear()
+        for worker in workers:
+            worker.stop()
         self._observer.stop()
         if self._writer is not None:
             self._writer.stop()
-        for follower in self._followers:
-            follower.join(JOIN_S)
+        for worker in workers:
+            worker.join(JOIN_S)
         self._observer.join()
         for board in self._boards.values():
             board.set(state=status.STOPPED)
@@ -103,22 +86,120 @@ class Supervisor:
     def status(self) -> list[SourceStatus]:
         """Every source now, in the order given."""
         error = self._writer.error if self._writer else None
-        found = [board.get() for board in self._boards.values()]
+        found = [board.get() for board in list(self._boards.values())]
         if error is None:
             return found
-        return [replace(entry, state=status.ERROR, error=str(error)) for entry in found]
+        return [
+            replace(entry, state=status.ERROR, error=str(error))
+            if entry.state != status.PAUSED
+            else entry
+            for entry in found
+        ]
 
     def tail(self, source_id: str, n: int) -> list[str]:
         """The last n lines of a source, secrets redacted, oldest first."""
         board = self._boards.get(source_id)
         return board.tail(n) if board else []
 
-    def _watch(self, follower: Follower, folder: Path) -> None:
+    def test(self, location: str) -> dict[str, Any]:
+        """Look at a source without storing anything: see `ingest.probe.probe`."""
+        return probe(location)
+
+    def add(
+        self, location: str, label: str | None = None, zone: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> str:  # fmt: skip
+        """Follow one more source from now on, after the next start too; gives its id."""
+        spec = SourceSpec(location, label, zone, tuple(tags))
+        source_id = spec.source_id
+        with self._lock:
+            if source_id in self._specs:
+                raise SourceError(f"{source_id}: is followed already")
+            check([spec])
+            self._specs[source_id] = spec
+            self._boards[source_id] = _board(source_id, spec)
+            self._added.add(source_id)
+            self._remember(spec)
+            self._begin(source_id, spec)
+        return source_id
+
+    def pause(self, source_id: str) -> None:
+        """Stop reading a source; it goes on at the same byte when it is resumed."""
+        self._change(source_id, paused=True)
+        self._end(source_id)
+        self._boards[source_id].set(state=status.PAUSED, error=None, retry_at=None)
+
+    def resume(self, source_id: str) -> None:
+        """Read on."""
+        spec = self._change(source_id, paused=False)
+        with self._lock:
+            if source_id not in self._workers:
+                self._boards[source_id].set(state=status.WAITING)
+                self._begin(source_id, spec)
+
+    def remove(self, source_id: str) -> None:
+        """Follow a source no longer. What is stored of it stays."""
+        self._end(source_id)
+        with self._lock:
+            self._specs.pop(source_id, None)
+            self._boards.pop(source_id, None)
+            if self._remembered is not None:
+                self._remembered.forget(source_id)
+
+    def _change(self, source_id: str, *, paused: bool) -> SourceSpec:
+        with self._lock:
+            if source_id not in self._specs:
+                raise SourceError(f"{source_id}: is not followed")
+            spec = self._specs[source_id] = replace(self._specs[source_id], paused=paused)
+            self._remember(spec)
+        return spec
+
+    def _remember(self, spec: SourceSpec) -> None:
+        if self._remembered is not None and spec.source_id in self._added:
+            self._remembered.keep(spec)
+
+    def _end(self, source_id: str) -> None:
+        with self._lock:
+            worker = self._workers.pop(source_id, None)
+        if worker is not None:
+            worker.stop()
+            worker.join(JOIN_S)
+
+    def _begin(self, source_id: str, spec: SourceSpec) -> None:
+        assert self._writer is not None
+        info = SourceInfo(source_id, label=spec.label, zone=spec.zone, salt=self._store.salt)
+        board = self._boards[source_id]
+        worker: Worker
+        if is_command(source_id) or source_id == "-":
+            command = CommandSource.parse(source_id) if source_id != "-" else None
+            kind = str(command.kind) if command else "stdin"
+            worker = StreamFollower(info, command, self._store, self._writer, board)
+        else:
+            place = place_of(spec.location)
+            kind = place.kind
+            worker = Follower(info, place, self._store, self._writer, board, self.claims)
+            if place.folder is not None:
+                self._watch(worker, place.folder)
+        # On a full disk the next start writes it down; the writer tells, and goes on trying.
+        with contextlib.suppress(StoreError):
+            self._store.add_source(source_id, kind, spec.location, spec.label, spec.zone)
+        self._workers[source_id] = worker
+        worker.start()
+
+    def _watch(self, worker: Worker, folder: Path) -> None:
         try:
-            self._observer.schedule(_Alarm(follower.wake), folder)
+            self._observer.schedule(_Alarm(worker.wake), folder)
         except OSError as error:
             # Out of inotify watches, or a file system without: looking once a second remains.
             _log.warning("%s: cannot be watched (%s); polling only", folder, error)
+
+
+def _board(source_id: str, spec: SourceSpec) -> StatusBoard:
+    board = StatusBoard(source_id, spec.label)
+    board.set(tags=spec.tags)
+    if spec.paused:
+        board.set(state=status.PAUSED)
+    return board
 
 
 class _Alarm(FileSystemEventHandler):

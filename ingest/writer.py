@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from data.errors import ConflictError, StoreError
 from data.store import Store
-from ingest.reading import Append
+from ingest.ledger import Append
 
 QUEUE_BYTES = 32 << 20
 RETRY_S = 2.0

@@ -141,6 +141,10 @@ class Place(ABC):
     def size_of(self, name: str) -> int | None:
         """Bytes under this name; None if there is nothing."""
 
+    def greeting(self) -> str | None:
+        """Who was talked to, in words; None for this machine."""
+        return None
+
     def zone(self) -> str | None:
         """The time zone of the place's clock, where it can be asked."""
         return None

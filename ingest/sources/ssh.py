@@ -15,7 +15,7 @@ import paramiko
 
 from data.errors import HostKeyError, LoginError, UnreachableError
 from ingest.sources.address import HostAddress
-from ingest.sources.host_keys import KnownHosts
+from ingest.sources.host_keys import KnownHosts, fingerprint
 from ingest.sources.ssh_config import Hop, route
 from ingest.sources.ssh_keys import log_in
 
@@ -86,6 +86,20 @@ class Connection:
             channel.set_combine_stderr(True)
             channel.exec_command(shlex.join(arguments))
         return channel
+
+    def greeting(self) -> str:
+        """Whom the host let in, and the key it showed."""
+        with self.talking():
+            transport = self.transport()
+            key = fingerprint(transport.get_remote_server_key())
+        return f"logged in as {transport.get_username()}; host key {key} is trusted"
+
+    def probe(self) -> None:
+        """Ask whether the host is still there: UnreachableError if it is not."""
+        with self.talking():
+            if not self._transports or not self._transports[-1].is_active():
+                raise EOFError
+            self._transports[-1].open_session(timeout=ANSWER_S).close()
 
     def output(self, arguments: Sequence[str]) -> str:
         """What a short command prints."""

@@ -185,6 +185,10 @@ class SshPlace(Place):
                 return None
             raise
 
+    def greeting(self) -> str | None:
+        """Whom the host let in, and the key it showed."""
+        return self._connection.greeting()
+
     def zone(self) -> str | None:
         """The zone of the host's clock: where its /etc/localtime leads, or what it says."""
         with self._connection.talking():

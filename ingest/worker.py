@@ -1,0 +1,87 @@
+"""The thread of one source: works until stopped, tells what fails and tries it again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+
+from data.errors import HostKeyError, LoginError, ServescopeError, UnreachableError
+from ingest import status
+from ingest.backoff import Backoff
+from ingest.pipeline import SourceInfo
+from ingest.status import StatusBoard
+
+RETRY_S = 5.0
+REFUSED_S = 30.0  # somebody has to do something about a key before it works
+_log = logging.getLogger(__name__)
+
+
+class Worker(threading.Thread, ABC):
+    """One source being followed."""
+
+    def __init__(self, source: SourceInfo, board: StatusBoard) -> None:
+        super().__init__(name=f"follow {source.source_id}", daemon=True)
+        self.wake = threading.Event()
+        self._stopping = threading.Event()
+        self._source = source
+        self._board = board
+        self._backoff = Backoff()
+        self._broken: tuple[float, str] | None = None  # when the connection broke, and why
+
+    def stop(self) -> None:
+        """Ask the thread to end; what was read is not lost but read again next time."""
+        self._stopping.set()
+        self.wake.set()
+
+    def run(self) -> None:
+        """Work until stopped. A failure is shown and tried again from the last checkpoint."""
+        while not self._stopping.is_set():
+            self.wake.clear()
+            try:
+                self.turn()
+            except Exception as error:
+                if not self._stopping.is_set():
+                    self._fail(error)
+        self._let_go()
+
+    @abstractmethod
+    def turn(self) -> None:
+        """Do what there is to do, and wait for more."""
+
+    @abstractmethod
+    def _let_go(self) -> bool:
+        """Close what is open; whether something was being read."""
+
+    def _away(self) -> str | None:
+        """How long the host was away and why, once after it came back."""
+        if self._broken is None:
+            return None
+        (since, why), self._broken = self._broken, None
+        return f"the host was not reached for {time.monotonic() - since:.0f} s ({why})"
+
+    def _fail(self, error: Exception) -> None:
+        state, delay = self._judge(error)
+        if isinstance(error, ServescopeError | OSError):
+            _log.error("%s: %s", self._source.source_id, error)
+            text = str(error)
+        else:
+            _log.exception("%s: reading failed", self._source.source_id)
+            text = f"{self._source.source_id}: reading failed ({type(error).__name__}: {error})"
+        retry_at = datetime.now(UTC) + timedelta(seconds=delay)
+        self._board.set(state=state, error=text, retry_at=retry_at)
+        if self._let_go() and state == status.RECONNECTING:
+            self._broken = time.monotonic(), text
+        self._stopping.wait(delay)
+
+    def _judge(self, error: Exception) -> tuple[str, float]:
+        """The state that an error means, and the seconds to wait."""
+        if isinstance(error, UnreachableError):
+            return status.RECONNECTING, self._backoff.next()
+        if isinstance(error, LoginError):
+            return status.AUTH_FAILED, REFUSED_S
+        if isinstance(error, HostKeyError):
+            return status.KEY_CHANGED if error.changed else status.KEY_UNKNOWN, REFUSED_S
+        return status.ERROR, RETRY_S
