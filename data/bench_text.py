@@ -32,6 +32,7 @@ def overview(points: pl.DataFrame) -> pl.DataFrame:
     """The columns that a person compares, one row a point; those without a value are left out."""
     rounded = {
         "rate": ("request_rate", 2), "output_tok_s": ("output_tok_s", 1),
+        "peak_tok_s": ("peak_output_tok_s", 1),
         "ttft_ms_p50": ("ttft_ms_median", 1), "ttft_ms_p99": ("ttft_ms_p99", 1),
         "tpot_ms_p50": ("tpot_ms_median", 2), "accept_len": ("accept_len", 2),
         "server_running": ("server_running_reqs", 1), "server_queued": ("server_queued_reqs", 1),

@@ -279,6 +279,23 @@ def test_a_point_keeps_the_name_that_its_user_gave(name: str) -> None:
     assert made["label"].to_list() == ["mine · draft 3"]
 
 
+def test_a_header_may_name_its_own_load() -> None:
+    found = read(
+        "| set-up | single-stream tok/s | C=16 tok/s | TTFT p50 (ms) @ 16 | peak tok/s |\n"
+        "|---|---|---|---|---|\n| base | ~82.5 | 900 | 310 | 1,536 |\n"
+    )
+    assert found is not None
+    assert found.unread == []
+    made = frame(rows(found.points, "f")).select(
+        "label", "concurrency", "output_tok_s", "ttft_ms_median", "peak_output_tok_s"
+    )
+    assert made.rows() == [
+        ("base", 1.0, 82.5, None, None),
+        ("base", 16.0, 900.0, 310.0, None),
+        ("base", None, None, None, 1536.0),
+    ]
+
+
 def test_extra_is_json() -> None:
     made = frame(rows(parsed("vllm-inside-server-log.txt").points, "f"))
     assert len(json.loads(made["extra"][0])["oddities"]) == 4

@@ -100,6 +100,15 @@ _TOKEN_RATE = re.compile(
 )
 _RATE_UNIT = re.compile(r"(?:tok|toks|token|tokens|t)\s*(?:/|per)\s*(?:s|sec|second)s?$")
 _PER_USER = re.compile(r"per user|/ ?user|/ ?u\b|per request|/ ?req|per gpu|/ ?gpu")
+_LOADED = (
+    re.compile(r"(?i)single[- ]?(?:stream|user|request)[\s:,]+(?P<rest>.+)"),
+    re.compile(
+        r"(?i)(?:c|conc|concurrency|bs|batch(?: size)?)\s*[=@ ]\s*(?P<load>[0-9]+)[\s:,]+"
+        r"(?P<rest>.+)"
+    ),
+    re.compile(r"(?i)(?P<rest>.+?)\s*(?:@|\bat)\s*(?:c\s*=\s*)?(?P<load>[0-9]+)"),
+    re.compile(r"(?i)(?P<rest>.+?)\s*\(\s*c(?:onc)?\s*=\s*(?P<load>[0-9]+)\s*\)"),
+)
 _BRACKETS = re.compile(r"[(\[]\s*([^()\[\]]*?)\s*[)\]]")
 
 
@@ -109,6 +118,7 @@ class Column:
 
     name: str  # a column of BENCH_RESULTS, DIMENSION or LABEL
     factor: float = 1.0  # from the cell to the column's unit
+    load: float | None = None  # the concurrency that the header itself names
 
 
 Maps = Mapping[str, tuple[str, str | None]]  # header -> name of ours and unit, as the user said
@@ -124,12 +134,25 @@ def recognise(header: str, maps: Maps | None = None) -> Column | None:
 
 @lru_cache(1 << 12)
 def _known(text: str) -> Column | None:
+    if (loaded := _with_load(text)) is not None:
+        return loaded
     if text in BENCH_RESULTS and text not in _NOT_MEASURED:
         return Column(text)
     name, unit = _cut(text)
     if _PER_USER.search(text.lower()):
         return Column(DIMENSION)
     return _latency(name, unit) or _rate(name, unit) or _other(name, unit)
+
+
+def _with_load(text: str) -> Column | None:
+    """A measure with its concurrency: `single-stream tok/s`, `C=16 tok/s`, `TTFT (ms) @ 8`."""
+    for pattern in _LOADED:
+        if match := pattern.fullmatch(text):
+            inner = _known(match["rest"].strip(" ,:"))
+            if inner is not None and (inner.name.endswith("tok_s") or "_ms_" in inner.name):
+                load = match.groupdict().get("load")
+                return Column(inner.name, inner.factor, float(load) if load else 1.0)
+    return None
 
 
 def mapped(name: str, unit: str | None) -> Column | None:

@@ -185,10 +185,20 @@ def _put_cell(row: Row, header: str, value: float, column: Column | None) -> Non
         row.columns[column.name] = value * column.factor
 
 
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One measured number of a row."""
+
+    header: str
+    column: Column
+    value: float | int
+
+
 def _row(table: Table, row: Sequence[str], columns: Sequence[Column | None]) -> list[Point]:
-    """The points of a row: one, or one for each of several columns with one meaning."""
+    """The points of a row: one; one for each load that headers name; one for each of several
+    columns with one meaning."""
     common = new_point(TOOL)
-    measured: list[tuple[str, str, float | int]] = []
+    measured: list[_Cell] = []
     for header, cell, column in zip(table.header, row, columns, strict=True):
         if column is None or column.name == DIMENSION:
             keep(common, {header: scalar(cell)} if cell else {})
@@ -197,21 +207,33 @@ def _row(table: Table, row: Sequence[str], columns: Sequence[Column | None]) -> 
         elif (value := number(cell)) is not None:
             scaled = value * column.factor
             measured.append(
-                (header, column.name, round(scaled) if is_count(column.name) else scaled)
+                _Cell(header, column, round(scaled) if is_count(column.name) else scaled)
             )
     _put_title(common, table.title)
-    names = [name for _, name, _ in measured]
+    points: list[Point] = []
+    for load in dict.fromkeys(cell.column.load for cell in measured):
+        cells = [cell for cell in measured if cell.column.load == load]
+        points += _of_load(common, cells, load)
+    return points
+
+
+def _of_load(common: Point, cells: Sequence[_Cell], load: float | None) -> list[Point]:
+    """The points of the cells of one load."""
+    point: Point = {**common, "extra": dict(common["extra"])}
+    put(point, "concurrency", load)
+    names = [cell.column.name for cell in cells]
     several = {name for name in names if names.count(name) > 1}
-    for _, name, value in measured:
-        if name not in several:
-            put(common, name, value)
+    for cell in cells:
+        if cell.column.name not in several:
+            put(point, cell.column.name, cell.value)
     if several:
         return [
-            {**common, "extra": dict(common["extra"]), "label": header, name: value}
-            for header, name, value in measured
-            if name in several
-        ]
-    return [common] if is_result(common) else []
+            {**point, "extra": dict(point["extra"]), "label": cell.header,
+             cell.column.name: cell.value}
+            for cell in cells
+            if cell.column.name in several
+        ]  # fmt: skip
+    return [point] if is_result(point) else []
 
 
 def is_result(point: Point) -> bool:
