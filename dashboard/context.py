@@ -6,10 +6,10 @@ is where the script finds what `build_app` was given.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -41,6 +41,8 @@ class SourceStatus(Protocol):
     def path(self) -> str | None: ...  # the file being read
     @property
     def error(self) -> str | None: ...
+    @property
+    def tags(self) -> Sequence[str]: ...
 
 
 class Supervisor(Protocol):
@@ -50,6 +52,13 @@ class Supervisor(Protocol):
     def stop(self) -> None: ...
     def status(self) -> Sequence[SourceStatus]: ...
     def tail(self, source_id: str, n: int) -> Sequence[str]: ...
+    def test(self, location: str) -> Mapping[str, Any]: ...  # a look; nothing is stored
+    def add(
+        self, location: str, label: str | None, zone: str | None, tags: Sequence[str]
+    ) -> str: ...
+    def pause(self, source_id: str) -> None: ...
+    def resume(self, source_id: str) -> None: ...
+    def remove(self, source_id: str) -> None: ...
 
 
 class Preview(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ class Supervisor:
 
     def add(
         self, location: str, label: str | None = None, zone: str | None = None,
-        tags: Iterable[str] = (),
+        tags: Sequence[str] = (),
     ) -> str:  # fmt: skip
         """Follow one more source from now on, after the next start too; gives its id."""
         spec = SourceSpec(location, label, zone, tuple(tags))
