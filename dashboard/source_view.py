@@ -17,7 +17,7 @@ def headline(sources: Sequence[SourceStatus]) -> str:
     """How many there are, and how they are doing."""
     if not sources:
         return "No source is followed."
-    states = Counter(source.state for source in sources)
+    states = Counter("with an error" if s.state == "error" else s.state for s in sources)
     told = ", ".join(f"{count} {state}" for state, count in states.most_common())
     return f"{words.counted(len(sources), 'source')}: {told}."
 

@@ -187,7 +187,8 @@ class Connection:
             return socket.create_connection((hop.host, hop.port), CONNECT_S)
         except OSError as error:
             raise UnreachableError(
-                f"{hop.name}: cannot be reached at {hop.host} port {hop.port} ({_why(error)})"
+                f"{hop.name}: cannot be reached at {hop.host} port {hop.port} ({_why(error)}); "
+                "check that it is up and that the network leads there"
             ) from error
 
     def _through(self, command: str) -> socket.socket:
