@@ -226,6 +226,7 @@ def test_findings_as_json_and_markdown(logs: dict[str, str], tmp_path: Path) -> 
         found = json.loads(commands.findings(None, "json"))
         text = commands.findings(None, "md")
     assert {row["rule"] for row in found} >= {"rate_at_floor", "cap_lowered_by_speculation"}
+    assert {Path(row["source_id"]).name for row in found} == {"custom.log"}
     assert "- **warning**: Accept rate 0.25 is the floor" in text
 
 

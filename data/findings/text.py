@@ -16,7 +16,7 @@ def render(found: Sequence[tuple[RunData, Sequence[Finding]]], form: str) -> str
     """The findings of runs in one of FORMS."""
     if form == "json":
         rows = [
-            {"run_id": run.card["run_id"], "label": run.card["label"], **asdict(finding)}
+            {name: run.card[name] for name in ("run_id", "label", "source_id")} | asdict(finding)
             for run, findings in found
             for finding in findings
         ]
