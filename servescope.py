@@ -17,10 +17,12 @@ import typer
 from data.errors import CommandError, ServescopeError
 from ingest.forms import (
     BenchFormat,
+    CardFormat,
     CompareFormat,
     DoctorFormat,
     FileFormat,
     FindingsFormat,
+    ListFormat,
     ParseFormat,
     TableFormat,
 )
@@ -205,26 +207,33 @@ def doctor(
 
 
 @app.command()
-def runs(store: StoreOption = Path(DEFAULT_STORE)) -> None:
+def runs(
+    form: Annotated[ListFormat, typer.Option("--format")] = ListFormat.TEXT,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
     """List all runs, newest first."""
-    from data.export import run_list
+    from data.export import render, run_list
 
     with _commands(store) as commands:
-        print(run_list(commands.runs()))
+        found = commands.runs()
+    with writable(None, binary=False) as out:
+        as_text = form is ListFormat.TEXT
+        out.write(f"{run_list(found)}\n".encode() if as_text else render(found, form))
 
 
 @app.command()
 def show(
     run: Annotated[str, typer.Argument(help="Id, beginning of an id, label, or file.")],
     args: Annotated[bool, typer.Option("--args", help="The server's arguments too.")] = False,
+    form: Annotated[CardFormat, typer.Option("--format")] = CardFormat.TEXT,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Show the card and the summary of one run."""
-    from data.card import card_text
+    from data.card import card_json, card_text
 
     with _commands(store) as commands:
         card = commands.show(_latest(commands, run))
-    print(card_text(card, args=args))
+    print(card_json(card) if form is CardFormat.JSON else card_text(card, args=args))
 
 
 @app.command()
@@ -323,7 +332,8 @@ def sql(
 
 @app.command()
 def status(
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    form: Annotated[CardFormat, typer.Option("--format")] = CardFormat.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Show how the sources of a running `servescope up` are doing."""
@@ -334,7 +344,7 @@ def status(
     from ingest.status import status_line
 
     report = running(_absolute(store))
-    if as_json:
+    if as_json or form is CardFormat.JSON:
         print(json.dumps(report, default=str))
     elif not report["running"]:
         print("servescope is not running on this store")

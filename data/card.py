@@ -56,6 +56,12 @@ def card_text(card: Mapping[str, Any], *, args: bool) -> str:
     return "\n".join(lines)
 
 
+def card_json(card: Mapping[str, Any]) -> str:
+    """The card and the summary as one JSON object; `args` and `effective` as objects in it."""
+    parts = {name: json.loads(card[name]) if card[name] else None for name in ("args", "effective")}
+    return json.dumps({**card, **parts}, default=str)
+
+
 def _lines(card: Mapping[str, Any], fields: tuple[tuple[str, str, str, int], ...]) -> Iterator[str]:
     for name, column, unit, digits in fields:
         value = card[column]

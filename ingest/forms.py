@@ -66,3 +66,19 @@ class DoctorFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class ListFormat(StrEnum):
+    """How the list of runs is shown; all but the first hold every column."""
+
+    TEXT = "text"
+    CSV = "csv"
+    JSON = "json"
+    MD = "md"
+
+
+class CardFormat(StrEnum):
+    """How one run, or what `up` does, is shown."""
+
+    TEXT = "text"
+    JSON = "json"
