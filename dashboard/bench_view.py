@@ -47,7 +47,12 @@ def with_sets(points: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     )
     return named.sort(
         "set", "concurrency", "request_rate", "position", nulls_last=True, maintain_order=True
-    ).with_columns(slot=pl.col("set").replace_strict(_slots(named)))
+    )
+
+
+def with_slots(shown: pl.DataFrame) -> pl.DataFrame:
+    """The points that are drawn together, with a palette slot of its own for each set."""
+    return shown.with_columns(slot=pl.col("set").replace_strict(_slots(shown)))
 
 
 def _set(row: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ def points(*rows: dict[str, Any], runs: pl.DataFrame | None = None) -> pl.DataFr
         for at, row in enumerate(rows)
     ]
     frame = pl.DataFrame([{n: row.get(n) for n in schema} for row in full], schema=schema)
-    return bench_view.with_sets(frame, no_runs() if runs is None else runs)
+    return bench_view.with_slots(bench_view.with_sets(frame, no_runs() if runs is None else runs))
 
 
 def no_runs() -> pl.DataFrame:
@@ -131,6 +131,14 @@ def test_latencies_are_dots_on_a_line() -> None:
 def test_every_set_has_a_slot_of_its_own_while_there_are_any() -> None:
     shown = points(*(point(1, 1.0, label=f"set {n}") for n in range(len(theme.SLOTS))))
     assert shown["slot"].n_unique() == len(theme.SLOTS)
+
+
+def test_sets_drawn_together_differ_however_many_are_stored() -> None:
+    stored = points(*(point(1, 1.0, label=f"set {n}") for n in range(3 * len(theme.SLOTS))))
+    names = stored["set"].unique(maintain_order=True)
+    for first in range(0, len(names), 4):
+        drawn = stored.filter(pl.col("set").is_in(names[first : first + 4].implode()))
+        assert bench_view.with_slots(drawn)["slot"].n_unique() == 4
 
 
 def test_names_that_look_like_code_stay_text() -> None:

@@ -39,7 +39,7 @@ def page() -> None:
     if shown.is_empty():
         st.caption("Choose a set-up to see its points.")
         return
-    _charts(shown)
+    _charts(bench_view.with_slots(shown))
     selected = _table(shown)
     st.download_button(
         "Download as CSV", export.render(stored, "csv"), "servescope-bench.csv", "text/csv",
