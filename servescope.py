@@ -149,8 +149,15 @@ def import_command(
     from data.bench_text import import_lines
     from ingest.sources.secret import prompting
 
-    with _commands(store, bulk=True) as commands, progress() as tell, prompting():
-        report = commands.import_logs(paths, label, zone, tell, bench or [])
+    try:
+        with _commands(store, bulk=True) as commands, progress() as tell, prompting():
+            report = commands.import_logs(paths, label, zone, tell, bench or [])
+    except KeyboardInterrupt:
+        print(
+            "servescope: interrupted; what is stored stays, the same command goes on from there",
+            file=sys.stderr,
+        )
+        raise
     for note in report["notes"]:
         print(note, file=sys.stderr)
     for line in import_lines(report):

@@ -327,7 +327,7 @@ def explain(path: Path, error: duckdb.Error) -> str:
         return f"{path}: was written by another DuckDB version; choose another --store"
     if "Permission denied" in text or "read-only" in text.lower():
         return f"{path}: no permission to write; choose another --store"
-    if "No space left" in text or "out of disk" in text.lower():
+    if re.search(r"No space left|[Oo]ut of disk|File too large|quota exceeded", text):
         return f"{path}: the disk is full; free some space, reading goes on where it stopped"
     if re.search(r"[Cc]orrupt|Could not read enough bytes|checksum", text):
         return (

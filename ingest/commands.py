@@ -139,7 +139,7 @@ class Commands:
         locations: Sequence[str],
         label: str | None,
         zone: str | None,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Callable[[int, int, int], object] | None = None,
         bench: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Import logs and benchmark files, folders and globs; what was done.

@@ -24,7 +24,7 @@ from ingest.writer import Writer
 
 GATHER_BYTES = 64 << 20
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
-Progress = Callable[[int, int], object]  # bytes done, bytes in all
+Progress = Callable[[int, int, int], object]  # bytes done, bytes in all, lines done
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ def import_logs(
     report = ImportReport()
     with closing(_Places()) as places:
         found = _readable(locations, places, report)
-        bar = _Bar(progress, sum(found.values()))
+        bar = _Bar(progress, sum(found.values()), report)
         writer = Writer(store, retry=False, gather=GATHER_BYTES)
         try:
             for name, size in found.items():
@@ -125,15 +125,17 @@ class _Places:
 class _Bar:
     """How far an import has come, in bytes as the files hold them, packed or not."""
 
-    def __init__(self, progress: Progress | None, total: int) -> None:
+    def __init__(self, progress: Progress | None, total: int, report: ImportReport) -> None:
         self._progress = progress
+        self._report = report
         self._total = total
         self._before = 0  # in the files before
 
     def tell(self, here: int) -> None:
         """So many bytes of the present file are stored."""
         if self._progress is not None:
-            self._progress(min(self._before + here, self._total), self._total)
+            done = min(self._before + here, self._total)
+            self._progress(done, self._total, self._report.lines)
 
     def done(self, size: int) -> None:
         """The present file is done with."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -19,15 +20,30 @@ def silence_output() -> None:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[int, int], object]]:
+def progress() -> Iterator[Callable[[int, int, int], object]]:
     """Shows how far an import is, where somebody can see it."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda done, total, lines: None
         return
-    yield lambda done, total: print(
-        f"\r{done / 1e6:.0f} of {total / 1e6:.0f} MB", end="", file=sys.stderr
-    )
-    print("\r\033[K", end="", file=sys.stderr)
+    start = time.monotonic()
+
+    def show(done: int, total: int, lines: int) -> None:
+        line = progress_line(done, total, lines, time.monotonic() - start)
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def progress_line(done: int, total: int, lines: int, seconds: float) -> str:
+    """Bytes, lines a second and the time that is left, as far as it can be told."""
+    line = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
+    if seconds < 1 or not done:
+        return line
+    left = seconds * (total - done) / done
+    return f"{line}, {lines / seconds:,.0f} lines/s, {left:,.0f} s left"
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,49 +18,79 @@ from tests.growing import decodes, sglang_boot, until
 MEGABYTES = 4
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of a few megabytes."""
+class Disk:
+    """A place with room for a few megabytes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def fill(self) -> None:
+        """Use up all there is."""
+        room = os.statvfs(self.folder)
+        (self.folder / "filler").write_bytes(bytes(room.f_bavail * room.f_bsize))
+
+    def free(self) -> None:
+        """Make room again."""
+        (self.folder / "filler").unlink()
+
+
+class Limit(Disk):
+    """The same for an account without the right to mount: no file may grow beyond a size."""
+
+    def fill(self) -> None:
+        """Let no file of this process and its children grow beyond that of the store."""
+        sizes = [path.stat().st_size for path in self.folder.iterdir()]
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max(sizes), most))
+
+    def free(self) -> None:
+        """As before."""
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+@pytest.fixture(params=["disk", "limit"])
+def small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    """A small file system, or, also where none may be mounted, a limit on the size of files."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("needs the right to mount a small file system")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    if request.param == "disk" and subprocess.run(mount, capture_output=True).returncode == 0:
+        try:
+            yield Disk(folder)
+        finally:
+            subprocess.run(["umount", str(folder)], check=True)
+        return
+    limit = Limit(folder)
+    try:
+        yield limit
+    finally:
+        limit.free()
 
 
-def fill(disk: Path) -> Path:
-    """Use up the whole disk with one file."""
-    room = os.statvfs(disk)
-    filler = disk / "filler"
-    filler.write_bytes(bytes(room.f_bavail * room.f_bsize))
-    return filler
-
-
-def test_import_says_so_and_the_store_can_still_be_read(small_disk: Path, tmp_path: Path) -> None:
-    log, store = tmp_path / "server.log", small_disk / "s.duckdb"
+def test_import_says_so_and_the_store_can_still_be_read(small_disk: Disk, tmp_path: Path) -> None:
+    log, store = tmp_path / "server.log", small_disk.folder / "s.duckdb"
     log.write_bytes(sglang_boot() + decodes(0, 20_000))
     Store.open(store).close()
-    fill(small_disk)
+    small_disk.fill()
     line = fails("import", log, "--store", store)
     assert line.startswith(f"servescope: {store}: the disk is full; free some space")
     done = run("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_following_goes_on_when_there_is_room_again(small_disk: Path, tmp_path: Path) -> None:
+def test_following_goes_on_when_there_is_room_again(small_disk: Disk, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
-    with Store.open(small_disk / "s.duckdb") as store, store.cursor() as con:
-        filler = fill(small_disk)
+    with Store.open(small_disk.folder / "s.duckdb") as store, store.cursor() as con:
         log.write_bytes(sglang_boot() + decodes(0, 2000))
+        small_disk.fill()
         supervisor = Supervisor(store, [SourceSpec(str(log))])
         supervisor.start()
         try:
             until(lambda: supervisor.status()[0].state == "error")
             assert "the disk is full" in (supervisor.status()[0].error or "")
             assert con.execute("SELECT count(*) FROM samples").fetchone() == (0,)
-            filler.unlink()
+            small_disk.free()
             count = "SELECT count(*), count(DISTINCT kv_tokens) FROM samples"
             until(lambda: con.execute(count).fetchone() == (2000, 2000))
             until(lambda: supervisor.status()[0].state == "following")

@@ -38,10 +38,10 @@ def test_report_progress_label_and_last_line_without_newline(store: Store, logs:
     log = logs / "a.log"
     log.write_bytes((sglang_boot() + decodes(0, 50)).rstrip(b"\n"))
     os.utime(log, (1_700_000_000, 1_700_000_000))
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[int, int, int]] = []
     report = import_logs(store, [str(log)], label="base", progress=lambda *at: seen.append(at))
     assert (report.files, report.lines, report.samples, report.notes) == (1, 51, 50, [])
-    assert seen[-1] == (log.stat().st_size, log.stat().st_size)
+    assert seen[-1] == (log.stat().st_size, log.stat().st_size, 51)
     assert numbers(store) == list(range(50))
     with store.cursor() as con:
         assert con.execute("SELECT run_id, label FROM runs").fetchall() == [

@@ -1,0 +1,121 @@
+"""Past logs of another host: folders, globs, rotated and packed files, each once."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from data.errors import SourceError
+from data.store import Store
+from ingest.importer import import_logs
+from ingest.supervisor import SourceSpec, Supervisor
+from tests.command import run
+from tests.growing import append, decodes, sglang_boot, until
+from tests.sshd import Sshd, serving
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    folder = tmp_path_factory.mktemp("sshd")
+    with serving(folder, folder) as server:
+        yield server
+
+
+@pytest.fixture
+def logs(host: Sshd, own_home: Path, tmp_path: Path) -> Path:
+    """A folder of one log, turned three times."""
+    host.befriend(own_home)
+    folder = tmp_path / "logs"
+    (folder / "deep").mkdir(parents=True)
+    parts = {
+        "server.log.3.gz": gzip.compress(sglang_boot() + decodes(0, 10)),
+        "server.log.2.zst": zstandard.compress(decodes(10, 10)),
+        "server.log.1": decodes(20, 10),
+        "server.log": decodes(30, 10),
+        "deep/other.log": sglang_boot(90) + decodes(40, 10),
+        "notes.json": b"{}",
+        ".hidden.log": decodes(99, 1),
+    }
+    for name, data in parts.items():
+        (folder / name).write_bytes(data)
+        os.utime(folder / name, (1e9, 1e9))
+    (folder / "link.log").symlink_to("gone")
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "s.duckdb") as opened:
+        yield opened
+
+
+def numbers(store: Store) -> list[int]:
+    with store.cursor() as con:
+        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
+    return [row[0] for row in rows]
+
+
+def paths(store: Store) -> list[str]:
+    with store.cursor() as con:
+        rows = con.execute(
+            'SELECT path FROM checkpoints GROUP BY path ORDER BY min("at")'
+        ).fetchall()
+    return [row[0] for row in rows]
+
+
+def test_a_folder_is_read_whole_and_once(host: Sshd, logs: Path, store: Store) -> None:
+    report = import_logs(store, [host.url(logs)])
+    assert (report.files, report.samples, numbers(store)) == (5, 50, list(range(50)))
+    turned = [host.url(logs / f"server.log{end}") for end in (".3.gz", ".2.zst", ".1", "")]
+    assert [path for path in paths(store) if "server.log" in path] == turned
+    again = import_logs(store, [host.url(logs)])
+    assert again.samples == 0
+    assert all("already stored" in note for note in again.notes)
+    assert import_logs(store, [str(logs)]).samples == 0  # the same content, from here
+
+
+def test_a_glob_takes_what_it_names(host: Sshd, logs: Path, store: Store) -> None:
+    import_logs(store, [host.url(logs / "server.log.[12]*")])
+    assert numbers(store) == list(range(10, 30))
+    import_logs(store, [host.url(logs.parent / "*" / "deep" / "o*.log")])
+    assert numbers(store) == [*range(10, 30), *range(40, 50)]
+
+
+def test_by_the_command_line(host: Sshd, logs: Path, tmp_path: Path) -> None:
+    done = run("import", host.url(logs / "server.log"), "--store", tmp_path / "c.duckdb")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "10 samples" in done.stdout
+    assert not [name for name in logs.iterdir() if name.name.endswith(".tmp")]
+
+
+def test_an_empty_folder_is_told(host: Sshd, logs: Path, store: Store, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="holds no log file"):
+        import_logs(store, [host.url(tmp_path / "empty")])
+
+
+def test_turns_while_nobody_read_are_read_first(host: Sshd, logs: Path, store: Store) -> None:
+    log = logs / "live.log"
+
+    def follow(count: int) -> None:
+        supervisor = Supervisor(store, [SourceSpec(host.url(log))])
+        supervisor.start()
+        try:
+            until(lambda: len(numbers(store)) == count)
+            until(lambda: supervisor.status()[0].state == "following")
+        finally:
+            supervisor.stop()
+
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    follow(10)
+    append(log, decodes(10, 5))
+    (logs / "live.log.2.gz").write_bytes(gzip.compress(log.read_bytes()))
+    (logs / "live.log.1").write_bytes(decodes(15, 5))
+    log.write_bytes(decodes(20, 5))
+    follow(25)
+    assert numbers(store) == list(range(25))
