@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -82,3 +84,45 @@ def test_a_document_with_other_kinds_of_values(name: str, data: st.DataObject) -
 )  # fmt: skip
 def test_tables_and_lines_of_any_cells(cells: list[list[str]], separator: str) -> None:
     try_read("\n".join(separator.join(row) for row in cells))
+
+
+def serving(**fields: Any) -> str:
+    """A result of `vllm bench serve` with some fields changed."""
+    known = {
+        "date": "20261129-101500", "duration": 20.0, "completed": 40, "num_prompts": 40,
+        "total_output_tokens": 9000, "output_throughput": 450.0, "request_throughput": 2.0,
+        "mean_ttft_ms": 41.5,
+    }  # fmt: skip
+    return json.dumps(known | fields)
+
+
+@pytest.mark.parametrize("field", ["duration", "completed", "mean_ttft_ms", "num_prompts"])
+@pytest.mark.parametrize("value", [10**400, 2**63, -(2**63), 1e20, 10**11])
+def test_a_number_that_no_column_or_calendar_holds(field: str, value: float) -> None:
+    text = serving(**{field: value})
+    found = read(text)
+    assert found is not None
+    assert frame(rows(found.points, "f"))["output_tok_s"].to_list() == [450.0]
+    try_read(json.dumps(json.loads(text) | {"server_info": {"tp_size": 1e308, "pp_size": 1e308}}))
+
+
+@pytest.mark.parametrize("depth", [30, 500, 900])
+def test_a_field_nested_deeply_costs_the_point_nothing(depth: int) -> None:
+    text = serving()[:-1] + ', "own": ' + '{"a": ' * depth + "1" + "}" * depth + "}"
+    found = read(text)
+    assert found is not None
+    assert "own" not in found.points[0]["extra"]
+    assert frame(rows(found.points, "f"))["output_tok_s"].to_list() == [450.0]
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+@pytest.mark.parametrize("value", ["-1e300", "1e308", "1" * 400])
+def test_every_number_far_too_large(name: str, value: str) -> None:
+    try_read(re.sub(r"(?<=: )[0-9.]+", value, TEXTS[name]))
+
+
+def test_a_measured_value_below_zero_is_told_as_impossible() -> None:
+    found = read(serving(output_throughput=-450.0))
+    assert found is not None
+    told = found.points[0]["extra"]["impossible"]
+    assert told == ["Below zero: output_tok_s. The file is damaged or was changed by hand."]

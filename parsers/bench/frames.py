@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import PurePath
@@ -18,7 +17,7 @@ import polars as pl
 
 from parsers import records
 from parsers.bench import sglang_batch, tables, vllm_offline
-from parsers.bench.points import Point
+from parsers.bench.points import Point, is_finite
 from parsers.bench.prose import TOOL as PROSE
 from parsers.server_args import redact_text
 
@@ -93,7 +92,7 @@ def _typed(value: Any, kind: pl.DataType) -> Any:
         return value if isinstance(value, str) else None
     if kind == records.TIME:
         return value if isinstance(value, datetime) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
         return None
     if kind == records.REAL:
         return float(value)

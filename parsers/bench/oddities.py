@@ -52,6 +52,17 @@ def _failures(point: Point) -> Iterator[str]:
         )
 
 
+def _below_zero(point: Point) -> Iterator[str]:
+    """TPOT and ITL can be below zero without an error in the file: see `_latencies`."""
+    low = [
+        name
+        for name, value in point.items()
+        if isinstance(value, int | float) and value < 0 and not name.startswith(("tpot", "itl"))
+    ]
+    if low:
+        yield f"Below zero: {', '.join(sorted(low))}. The file is damaged or was changed by hand."
+
+
 def _peak(point: Point) -> Iterator[str]:
     peak, mean = point.get("peak_output_tok_s"), point.get("output_tok_s")
     if peak is not None and mean is not None and peak < mean:
@@ -152,8 +163,9 @@ def _units(point: Point) -> Iterator[str]:
             return
 
 
-_IMPOSSIBLE: tuple[Check, ...] = (_latencies, _units)
+_IMPOSSIBLE: tuple[Check, ...] = (_below_zero, _latencies, _units)
 _CHECKS: tuple[Check, ...] = (
+    _below_zero,
     _failures,
     _peak,
     _latencies,

@@ -19,6 +19,7 @@ _NUMBER = re.compile(
 )
 _LIST_MAX = 32  # longer lists are per-request values, or what users wrote
 _TEXT_MAX = 2000
+_DEPTH_MAX = 16  # levels of objects in objects
 _REDACTED = re.compile(r"‹redacted [0-9a-f]+›")
 NO_ZONE = "of the client, zone not printed"
 
@@ -49,6 +50,14 @@ def put(point: Point, column: str, value: Any) -> None:
         point[column] = value
 
 
+def is_finite(value: float) -> bool:
+    """Whether a number can be held: a whole number of a document may have hundreds of digits."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def number(text: Any) -> float | None:
     """The number that a cell holds, with thousands separators and a unit behind it; else None.
 
@@ -57,7 +66,7 @@ def number(text: Any) -> float | None:
     if isinstance(text, bool) or text is None:
         return None
     if isinstance(text, int | float):
-        return float(text) if math.isfinite(text) else None
+        return float(text) if is_finite(text) else None
     match = _NUMBER.match(str(text).strip())
     value = float(match[1].replace(",", "")) if match else math.inf
     return value if math.isfinite(value) else None
@@ -120,19 +129,21 @@ def _without_hashes(value: Any) -> Any:
     return [_without_hashes(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _small(value: Any) -> Any:
+def _small(value: Any, depth: int = 0) -> Any:
     """The value if it is small enough to keep; None for what is left out."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
+    if isinstance(value, int | float) and not is_finite(value):
+        return str(value) if isinstance(value, float) else None
+    if depth > _DEPTH_MAX:
+        return None
     if isinstance(value, str):
         return value[:_TEXT_MAX]
     if isinstance(value, list):
         plain = len(value) <= _LIST_MAX and all(
-            isinstance(v, int | float) and math.isfinite(v) for v in value
+            isinstance(v, int | float) and is_finite(v) for v in value
         )
         return value if plain and value else None
     if isinstance(value, Mapping):
-        kept = {str(name): _small(inner) for name, inner in value.items()}
+        kept = {str(name): _small(inner, depth + 1) for name, inner in value.items()}
         return {name: inner for name, inner in kept.items() if inner not in (None, "", {})} or None
     return value
 

@@ -62,6 +62,10 @@ def read(text: str, maps: Maps | None = None) -> Found | None:
         found = _json(start) if start[:1] in ("{", "[") else _plain(text, maps)
     except csv.Error as error:
         raise NoJson(f"is damaged ({error})") from error
+    except OverflowError as error:
+        raise NoJson("is damaged (a number in it is beyond what a benchmark measures)") from error
+    except RecursionError as error:
+        raise NoJson("is nested too deeply") from error
     if found is not None:
         oddities.mark(found.points)
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -137,7 +138,8 @@ def _place_in_time(found: Point, result: Mapping[str, Any]) -> None:
     """vLLM writes `date` when the run has ended, in whole seconds of the client's clock."""
     ended = moment(result.get("date")) if isinstance(result.get("date"), str) else None
     if ended is not None and "duration_s" in found:
-        printed_clock(found, (ended - timedelta(seconds=found["duration_s"])).isoformat())
+        with suppress(OverflowError):  # longer than the calendar
+            printed_clock(found, (ended - timedelta(seconds=found["duration_s"])).isoformat())
 
 
 def _count_gpus(found: Point, result: Mapping[str, Any]) -> None:
