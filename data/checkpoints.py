@@ -58,7 +58,7 @@ def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint
     """The latest checkpoint of the generation that a source read last."""
     row = con.execute(
         f"SELECT {_COLUMNS} FROM checkpoints WHERE source_id = {literal(source_id)} "
-        'ORDER BY "at" DESC, seq DESC LIMIT 1'
+        'AND byte_offset > 0 ORDER BY "at" DESC, seq DESC LIMIT 1'
     ).fetchone()
     return Checkpoint(*row) if row else None
 

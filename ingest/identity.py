@@ -22,7 +22,8 @@ from ingest.state import unpack
 def holds(file: LogFile, checkpoint: Checkpoint) -> bool:
     """Whether the file still holds what the checkpoint says was read."""
     return (
-        file.reaches(checkpoint.fingerprint_len)
+        checkpoint.byte_offset > 0  # of nothing, any file would do
+        and file.reaches(checkpoint.fingerprint_len)
         and file.fingerprint(checkpoint.fingerprint_len) == checkpoint.fingerprint
         and file.reaches(checkpoint.byte_offset)
         and file.tail_hash(checkpoint.byte_offset) == checkpoint.tail_hash

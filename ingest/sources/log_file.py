@@ -76,10 +76,8 @@ class LogFile(ABC):
         return hashlib.sha256(self.read(start, offset - start)).hexdigest()
 
     def refuse_binary(self) -> None:
-        """SourceError if the head of the file is no text. NULs alone are holes, not binary."""
+        """SourceError if the head of the file is no text. NULs alone are holes or UTF-16."""
         head = self.read(0, 8 * HEAD_BYTES)
-        if _is_utf16(head):
-            raise SourceError(f"{self.name}: is UTF-16; convert it with iconv -f utf-16 -t utf-8")
         controls = sum(byte < 32 and byte not in _TEXT_CONTROLS for byte in head)
         if controls > len(head.replace(b"\0", b"")) / 20:
             packed = (
@@ -151,12 +149,3 @@ class Place(ABC):
 
     def close(self) -> None:  # noqa: B027
         """Let go of whatever leads there. May be called from another thread, to end a wait."""
-
-
-def _is_utf16(head: bytes) -> bool:
-    """By its mark, or by Latin text whose every other byte is zero."""
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return True
-    pairs = len(head) // 2
-    zeros = sorted((head[: 2 * pairs : 2].count(0), head[1 : 2 * pairs : 2].count(0)))
-    return pairs > 8 and zeros[0] < pairs / 10 and zeros[1] > pairs * 9 / 10
