@@ -18,12 +18,14 @@ _SECRET_KEY = re.compile(
     r"|watermark_(key|config)|(^|_)token$|(^|_)pwd$|^ssl_keyfile"
     rf"|(^|_)({_KEYS})_?keys?$|(^|_)({_TOKENS})_?tokens?$)"
 )
-# sk-…, hf_…, ghp_…, AKIA…, JWTs, xox…, PEM blocks.
+# Keys that tell by their form whose they are, JWTs, and PEM blocks over any number of lines.
 _SECRET_SHAPE = re.compile(
     r"\b(?:sk-[A-Za-z0-9_-]{8,}|hf_(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{16,}"
-    r"|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{20,}"
+    r"|github_pat_\w{16,}|glpat-[\w-]{16,}|(?:xox[abeprs]|xapp)-[\w-]{8,}|(?:AKIA|ASIA)[A-Z0-9]{12,}"
+    r"|AIza[\w-]{20,}|(?:[sr]k_(?:live|test)|tgp_v1|dckr_pat)_[\w-]{8,}|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|(?:gsk|r8|npm|fw)_(?=[a-zA-Z]*[0-9])[A-Za-z0-9]{20,}|(?:xai|pplx|pypi)-(?=[a-zA-Z]*[0-9])[\w-]{20,}"
     r"|nvapi-[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-    r"|-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|$)"
+    r"|(?s:-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z))"
 )
 _URL_LOGIN = re.compile(
     r"(?<=://)(?:[^\s/'\"@:]*:[^\s/'\"@]+|[^\s/'\"@:]{16,})(?=@)"

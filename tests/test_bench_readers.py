@@ -299,3 +299,18 @@ def test_a_header_may_name_its_own_load() -> None:
 def test_extra_is_json() -> None:
     made = frame(rows(parsed("vllm-inside-server-log.txt").points, "f"))
     assert len(json.loads(made["extra"][0])["oddities"]) == 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "conc,output tok/s,--api-key livekey7731\n4,100,1\n",
+        "| conc | tok/s | HF_TOKEN=livekey7731 |\n| --- | --- | --- |\n| 4 | 100 | 7 |\n",
+        "--api-key livekey7731\nC=4: 100 tok/s\n",
+    ],
+)
+def test_no_secret_is_told_as_a_header_or_a_title(text: str) -> None:
+    found = read(text)
+    assert found is not None
+    assert found.points[0]["output_tok_s"] == 100
+    assert "livekey7731" not in repr(found)

@@ -64,6 +64,16 @@ CANARY = "Zk9canary7Q2"
         r'{"extra": "{\\\"hf_token\\\": \\\"{}\\\"}"}',
         "using Bearer {} now",
         "SERVICE_TOKEN={}",
+        "xapp-1-A01-{}",
+        "npm_{}0000000000000000000",
+        "pypi-AgEI0{}0000000000",
+        "sk_live_{}",
+        "SG.{}0000.{}00000000",
+        "gsk_0{}0000000000000000",
+        "r8_0{}00000000000000000",
+        "xai-0{}00000000000000000",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n{}\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\nMIIE\n{}",
     ],
 )
 def test_no_shape_of_a_secret_is_left(shape: str) -> None:
@@ -90,6 +100,9 @@ def test_no_shape_of_a_secret_is_left(shape: str) -> None:
         "ssh://git@host/x",
         "eos_token_id=2, bos_token='<s>'",
         "http://127.0.0.1:8000/v1?keys=1",
+        "fw_bw_pass_of_the_whole_model",
+        "pypi-mirror-of-the-whole-company",
+        "npm_config_registry",
     ],
 )
 def test_what_is_no_secret_stays(harmless: str) -> None:

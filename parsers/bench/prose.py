@@ -84,7 +84,7 @@ def read(text: str) -> Found:
         line = clean(raw).strip() if len(raw) <= _LINE_MAX else ""
         if not _MEASURE.search(line):
             if line and (group is None or at - group.last_line > _GAP):
-                title, concurrency = line.strip("#=*- :"), _stated(line)
+                title, concurrency = redact_text(line).strip("#=*- :"), _stated(line)
             continue
         if (load := _LOAD.match(line)) and (point := _load_point(line, load, title)):
             points += [*_closed(group), point]
@@ -93,7 +93,7 @@ def read(text: str) -> Found:
         row = _prompt_row(line)
         if row is None:
             if line and (group is None or at - group.last_line > _GAP):
-                title, concurrency = line.strip("#=*- :"), _stated(line)
+                title, concurrency = redact_text(line).strip("#=*- :"), _stated(line)
             continue
         if group is None or not _goes_on(group, row, at):
             points += _closed(group)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from parsers.bench import (
@@ -26,6 +27,7 @@ from parsers.bench.columns import Maps
 from parsers.bench.points import Found, Point
 from parsers.bench.sniff import is_server_log
 from parsers.records import LATENCIES
+from parsers.server_args import redact_text
 
 _TITLE = re.compile(r"(?:Serving|Offline Throughput) Benchmark Result")
 _HEAD = 1 << 16
@@ -66,9 +68,10 @@ def read(text: str, maps: Maps | None = None) -> Found | None:
         raise NoJson("is damaged (a number in it is beyond what a benchmark measures)") from error
     except RecursionError as error:
         raise NoJson("is nested too deeply") from error
-    if found is not None:
-        oddities.mark(found.points)
-    return found
+    if found is None:
+        return None
+    oddities.mark(found.points)
+    return replace(found, unread=list(map(redact_text, found.unread)))
 
 
 def _plain(text: str, maps: Maps | None) -> Found | None:
