@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import mmap
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from data.errors import SourceError
 from ingest.sources.file import LocalFile
@@ -24,6 +24,10 @@ WHOLE_BYTES = 1 << 30  # a detailed result with every request of a long run
 TEXT_BYTES = 16 << 20  # beyond this a text is a log
 LOG_BYTES = 4 << 30  # of a log that is searched for tables
 _TITLE = TITLE.encode()
+_JSON_LINE = re.compile(
+    rb'"message".*"level|"level.*"message"|"log":.*"stream":|"__CURSOR"|"MESSAGE":|"textPayload"'
+)
+_PIECE_BYTES = 4 << 20
 _BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its rows
 
 
@@ -50,12 +54,12 @@ def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
             return BenchFile(path, "", file.progress(0)[1], None, is_log=True)
         size = file.size()
         head = file.read(0, HEAD_BYTES)
+        if _is_json_log(head):
+            return BenchFile(path, "", size, None, is_log=True)
         document = _is_document(head)
         log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
         if not log and size > WHOLE_BYTES:
             raise SourceError(f"{path}: is a result of {size / 1e9:.1f} GB; leave the details out")
-        if document and _is_json_log(head):
-            return BenchFile(path, "", size, None, is_log=True)
         data = b"\n".join(_around_tables(path, size)) if log else file.read(0, size)
     return _read(path, data, size, maps, log=log, document=document)
 
@@ -84,7 +88,9 @@ def _read(
 
 
 def _is_document(data: bytes) -> bool:
-    return data[:HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    """Whether a text is JSON. SGLang begins its lines with a bracket too, but a stamp follows."""
+    start = data[:HEAD_BYTES].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return start[:1] == b"{" or bool(re.match(rb"\[\s*[\[{\]]", start))
 
 
 def _text(data: bytes) -> str:
@@ -92,21 +98,36 @@ def _text(data: bytes) -> str:
 
 
 def _is_json_log(head: bytes) -> bool:
-    """A server that writes its log as JSON: read to its end only by the log's reader."""
+    """Lines of a log as JSON, by the server itself or by what collects them: read to its end only
+    by the log's reader."""
     line = head.split(b"\n", 1)[0]
-    return b'"message"' in line and (b'"levelname"' in line or b'"level"' in line)
+    return line.lstrip()[:1] == b"{" and bool(_JSON_LINE.search(line))
 
 
 def _around_tables(path: Path, size: int) -> Iterator[bytes]:
     """What stands around each table that a client printed into a log."""
-    if not size or size > LOG_BYTES:
+    if size > LOG_BYTES:
         return
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            at, end = view.find(_TITLE), 0
-            while at >= 0:
-                start, stop = max(end, at - _BEFORE), min(size, at + _AFTER)
-                yield bytes(view[start:stop])
-                at, end = view.find(_TITLE, stop), stop
-    except (OSError, ValueError):  # replaced or cut off while it was looked at
-        return
+    with path.open("rb") as file:
+        end = 0
+        for at in _titles(file):
+            if at < end:
+                continue  # in the piece before
+            start, end = max(end, at - _BEFORE), at + _AFTER
+            back = file.tell()
+            file.seek(start)
+            yield file.read(end - start)
+            file.seek(back)
+
+
+def _titles(file: BinaryIO) -> Iterator[int]:
+    """Where tables begin. In pieces: of a mapped file every page would stay in memory."""
+    before, offset = b"", 0
+    while piece := file.read(_PIECE_BYTES):
+        seen = before + piece
+        at = seen.find(_TITLE)
+        while at >= 0:
+            yield offset - len(before) + at
+            at = seen.find(_TITLE, at + len(_TITLE))
+        offset += len(piece)
+        before = seen[1 - len(_TITLE) :]

@@ -15,6 +15,7 @@ import servescope
 from data import bench
 from data.errors import SourceError
 from data.store import Store
+from ingest import bench_read
 from ingest.commands import Commands
 from ingest.imports import Imported, import_paths
 from tests.command import fails, run, up
@@ -130,6 +131,44 @@ def test_other_files_are_refused_in_one_line(
     line = fails("import", tmp_path / name, "--store", tmp_path / "s.duckdb")
     assert line.startswith(f"servescope: {tmp_path / name}: ")
     assert words in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2026-03-01 10:00:00 TP0] Decode batch. #running-req: 1, #token: 9, token usage: 0.00\n",
+        "INFO 03-01 10:00:00 [loggers.py:112] Engine 000: Avg prompt throughput: 1.0 tokens/s\n",
+        '{"log":"[2026-03-01 10:00:00] INFO: started\\n","stream":"stderr","time":"2026"}\n',
+        '{"asctime": "2026-03-01 10:00:00", "levelname": "INFO", "message": "started"}\n',
+        '{"__CURSOR": "s=1", "MESSAGE": "started"}\n',
+    ],
+    ids=["sglang", "vllm", "docker", "vllm-json", "journal"],
+)
+def test_a_log_is_never_read_whole_for_results(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(line * 100)
+    monkeypatch.setattr(bench_read, "WHOLE_BYTES", 1000)
+    monkeypatch.setattr(bench_read, "TEXT_BYTES", 1000)
+    looked = bench_read.look(log)
+    assert (looked.is_log, looked.found and looked.found.points) in ((True, None), (True, []))
+
+
+@pytest.mark.parametrize("piece", [16, 100, 1 << 20])
+def test_tables_in_a_log_are_found_wherever_pieces_end(
+    tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    content = (CORPUS / "vllm-inside-server-log.txt").read_text()
+    log.write_text("INFO: nothing\n" * 20_000 + content)
+    monkeypatch.setattr(bench_read, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(bench_read, "TEXT_BYTES", 1000)
+    found = bench_read.look(log).found
+    whole = bench_read.look_at("a.log", content.encode()).found
+    assert found is not None
+    assert whole is not None
+    assert found.points == whole.points
 
 
 def test_a_folder_of_logs_and_results_is_told_apart_by_content(
