@@ -15,6 +15,7 @@ import polars as pl
 from ingest.blocks import BlockReader
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.sources.file import LocalFile
+from parsers.lines import is_open
 
 _SHAPES_SHOWN = 10
 
@@ -136,7 +137,8 @@ def examine(path: Path, zone: str | None = None) -> Report:
                 continue
             pipeline.begin(block.data, pipeline.offset)
             scanned = pipeline.scan(block.data, pipeline.offset)
-            report.lines += scanned.lines
+            # A last line without a newline is a line too.
+            report.lines += scanned.lines + is_open(block.data, pipeline.encoding)
             if "wrap" in scanned.text.columns:
                 report.wrapped += scanned.text.filter(pl.col("wrap").is_not_null())["no"].n_unique()
             seen.access_of = seen.access_of or scanned.access.engine

@@ -111,3 +111,10 @@ def test_what_is_no_log_of_a_server(tmp_path: Path) -> None:
         "No line of an SGLang or vLLM server is in this file."
     ]
     assert "no such file" in fails("doctor", tmp_path / "none.log")
+
+
+def test_a_last_line_without_a_newline_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_bytes(text([decode("10:00:01"), "a line of no meaning"]).rstrip(b"\n"))
+    found = examine(path)
+    assert (found.lines, found.kinds) == (2, {"decode": 1, "other": 1})
