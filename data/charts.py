@@ -5,6 +5,7 @@ vl-convert draws them without a browser and without network.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from data.palette import LIGHT
 
 _CLOUD = 1_500  # windows of one configuration that are drawn
 _SIZE = {"width": 620, "height": 320}
+_UNDRAWABLE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _FONT = "DejaVu Sans, Arial, sans-serif"
 
 
@@ -125,8 +127,20 @@ def svg(chart: alt.TopLevelMixin) -> str:
     """A chart as SVG text."""
     import vl_convert
 
-    spec = chart.configure(font=_FONT).to_dict()
+    spec = _drawable(chart.configure(font=_FONT).to_dict())
     return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
+
+
+def _drawable(value: Any) -> Any:
+    """The chart without characters that SVG cannot hold, or an expression of Vega (line ends).
+
+    Of the first ones the drawing library ends the whole process, a running dashboard too.
+    """
+    if isinstance(value, str):
+        return _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, dict):
+        return {_drawable(name): _drawable(held) for name, held in value.items()}
+    return [_drawable(held) for held in value] if isinstance(value, list) else value
 
 
 def png(picture: str) -> bytes:

@@ -59,8 +59,8 @@ def _files(text: str) -> tuple[Path, tuple[Path, ...]] | None:
         return place(text), ()
     pieces = text.split("+")
     for n in range(len(pieces) - 1, 0, -1):
-        log = place("+".join(pieces[:n]))
-        if log.exists():
+        name = "+".join(pieces[:n])
+        if name and (log := place(name)).exists():  # a label may begin with a "+"
             return log, tuple(_results(pieces[n:]))
     return None
 

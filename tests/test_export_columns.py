@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import altair as alt
 import polars as pl
 import pytest
 
-from data import queries, report
+from data import charts, queries, report
 from data.compare import Comparison, compare, grouped
 from data.store import Store
 from ingest import comparing
@@ -154,3 +155,18 @@ def test_only_a_comparison_is_drawn(tmp_path: Path) -> None:
     assert "only a comparison is drawn" in fails("export", "runs", "--format", "html", *store)
     assert "the baseline first" in fails("export", "comparison", *store)
     assert "it is for samples" in fails("export", "events", "--every", "10", *store)
+
+
+@pytest.mark.parametrize("odd", ["\x1b[31m", "a\u2028b", "a\r\nb", "\ufffe", "</svg>&"])
+def test_a_label_that_no_picture_holds_is_drawn(odd: str) -> None:
+    """The drawing library ends the process of which it is asked to draw an escape."""
+    frame = pl.DataFrame({"label": [odd], "tok_s": [82.5]})
+    chart = alt.Chart(frame).mark_bar().encode(alt.X("label:N", sort=[odd]), alt.Y("tok_s:Q"))
+    assert charts.png(charts.svg(chart)).startswith(b"\x89PNG")
+
+
+def test_a_label_may_begin_with_a_plus(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("")
+    found = comparing.wanted(f"+mtp={log}")
+    assert (found.label, found.log, found.bench) == ("+mtp", log, ())
