@@ -122,12 +122,14 @@ def _around_tables(path: Path, size: int) -> Iterator[bytes]:
 
 def _titles(file: BinaryIO) -> Iterator[int]:
     """Where tables begin. In pieces: of a mapped file every page would stay in memory."""
-    before, offset = b"", 0
+    offset, over = 0, len(_TITLE) - 1
+    last = b""
     while piece := file.read(_PIECE_BYTES):
-        seen = before + piece
-        at = seen.find(_TITLE)
-        while at >= 0:
-            yield offset - len(before) + at
-            at = seen.find(_TITLE, at + len(_TITLE))
+        # Between two pieces, then in the piece itself.
+        for text, start in ((last + piece[:over], offset - len(last)), (piece, offset)):
+            at = text.find(_TITLE)
+            while at >= 0:
+                yield start + at
+                at = text.find(_TITLE, at + 1)
+        last = (last + piece)[-over:] if len(piece) < over else piece[-over:]
         offset += len(piece)
-        before = seen[1 - len(_TITLE) :]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import polars as pl
@@ -83,20 +84,18 @@ _NUMBERS = ("duration_s", "memory_gb")
 _NUMERIC = re.compile(r"-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?$")
 
 
+_compiled = cache(re.compile)  # when first asked for: a log needs few of all the rules
+
+
 @dataclass(slots=True)
 class Marker:
     """Reads marks out of blocks with the rules of one or more engines."""
 
     rules: Sequence[tuple[str | None, Rule]]
     salt: str = ""
-    _compiled: list[tuple[str | None, Rule, re.Pattern[str] | None]] = field(init=False)
     literals: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._compiled = [
-            (engine, rule, re.compile(rule.pattern) if rule.pattern else None)
-            for engine, rule in self.rules
-        ]
         self.literals = sorted({rule.literal for _, rule in self.rules})
 
     def read(
@@ -139,11 +138,11 @@ class Marker:
         if _REQUEST.match(head.message):
             return None
         dump = _DUMP.match(head.message)
-        for engine, rule, pattern in self._compiled:
+        for engine, rule in self.rules:
             if rule.literal not in head.message or (dump and rule.severity == "fault"):
                 continue
-            match = pattern.search(head.message) if pattern else None
-            if pattern and match is None:
+            match = _compiled(rule.pattern).search(head.message) if rule.pattern else None
+            if rule.pattern and match is None:
                 continue
             return self._made(engine, rule, match, head, (off, no))
         return None
