@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
@@ -40,7 +41,7 @@ def overview(points: pl.DataFrame) -> pl.DataFrame:
         "log_minus_client": ("token_difference", 0), "allowed": ("allowed_tokens", 0),
     }  # fmt: skip
     shown = points.select(
-        point=pl.struct(pl.all()).map_elements(point_name, pl.String),
+        point=pl.Series(point_names(points), dtype=pl.String),
         tool="tool",
         conc=pl.col("concurrency").cast(pl.Int64),
         requests="completed",
@@ -55,9 +56,26 @@ def overview(points: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def point_name(row: Mapping[str, Any]) -> str:
-    """What a point is called: its label, its file and, of several, its place."""
-    file = PurePath(row["bench_file"] or "").name
+def point_names(points: pl.DataFrame) -> list[str]:
+    """What the points are called where they stand together: each file with as many of its folders
+    as tell it from the others.
+    """
+    paths = {PurePath(path) for path in points["bench_file"].drop_nulls()}
+    ends = Counter(path.parts[-n:] for path in paths for n in range(1, len(path.parts) + 1))
+
+    def depth(path: PurePath) -> int:
+        return next((n for n in range(1, len(path.parts)) if ends[path.parts[-n:]] == 1), 0)
+
+    rows = points.iter_rows(named=True)
+    return [point_name(row, depth(PurePath(row["bench_file"] or ""))) for row in rows]
+
+
+def point_name(row: Mapping[str, Any], depth: int = 1) -> str:
+    """What a point is called: its label, so many parts of its file's path (0: all of them) and, of
+    several, its place.
+    """
+    path = PurePath(row["bench_file"] or "")
+    file = "/".join(path.parts[-depth:]) if depth else str(row["bench_file"] or "")
     parts = [part for part in (row["label"], file) if part]
     many = f" #{row['position']}" if (row["position"] or 1) > 1 else ""
     return " · ".join(parts) + many
@@ -65,9 +83,9 @@ def point_name(row: Mapping[str, Any]) -> str:
 
 def oddities(points: pl.DataFrame) -> Iterator[tuple[str, str]]:
     """Every oddity with the name of its point, a difference in tokens included."""
-    for row in points.iter_rows(named=True):
+    for name, row in zip(point_names(points), points.iter_rows(named=True), strict=True):
         for said in [*oddities_of(row["extra"]), *token_lines(row)]:
-            yield point_name(row), said
+            yield name, said
 
 
 def token_lines(row: Mapping[str, Any]) -> list[str]:

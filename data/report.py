@@ -75,8 +75,19 @@ def _printable(text: str) -> str:
 
 def _markdown(part: Section) -> str:
     blocks = [f"{'#' * part.level} {part.title}", *map(_escaped, part.sentences)]
-    blocks += [markdown(harmless(frame)).rstrip("\n") for frame in part.tables]
+    blocks += [markdown(_harmless(frame)).rstrip("\n") for frame in part.tables]
     return "\n\n".join(blocks) + "\n"
+
+
+def _harmless(frame: pl.DataFrame) -> pl.DataFrame:
+    """No cell starts a formula; a negative number, which is text here, is none."""
+    numbers = (pl.col(pl.String).str.contains(r"^-[0-9][0-9,]*(?:\.[0-9]+)?$")).name.keep()
+    kept = frame.select(numbers)
+    safe = harmless(frame)
+    return safe.with_columns(
+        pl.when(kept[name]).then(frame[name]).otherwise(safe[name]).alias(name)
+        for name in kept.columns
+    )
 
 
 def _escaped(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from data.errors import SourceError
 from ingest.sources.file import LocalFile
 from ingest.sources.packed import unpacking
-from parsers.bench.sniff import TITLE, is_server_log
+from parsers.bench.sniff import TITLE, is_server_log, is_transcript
 
 if TYPE_CHECKING:
     from parsers.bench.columns import Maps
@@ -40,6 +40,7 @@ class BenchFile:
     size: int  # bytes
     found: Found | None  # None: no benchmark result
     is_log: bool  # it holds lines of a server as well
+    is_transcript: bool = False  # a client's output, its result or its failure
 
 
 def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
@@ -84,7 +85,8 @@ def _read(
     except NoJson as error:
         raise SourceError(f"{path}: {error}; copy the file again") from error
     is_log = log or (not document and is_server_log(_text(data)))
-    return BenchFile(path, content, size, found, is_log=is_log)
+    said = not is_log and not document and is_transcript(_text(data))
+    return BenchFile(path, content, size, found, is_log=is_log, is_transcript=said)
 
 
 def _is_document(data: bytes) -> bool:

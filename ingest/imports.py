@@ -177,7 +177,8 @@ def _put(found: _Found, file: BenchFile, only_bench: bool) -> bool:
     if file.found is not None:
         found.bench.append(file)
     told = file.found is not None and bool(file.found.points)
-    bench_only = only_bench or (file.path.suffix in BENCH_ONLY and not file.is_log)
+    no_log = file.is_transcript or (file.path.suffix in BENCH_ONLY and not file.is_log)
+    bench_only = only_bench or no_log
     if not bench_only and (file.is_log or not told):
         found.logs.append(str(file.path))
         return True

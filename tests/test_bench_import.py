@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import servescope
-from data import bench
+from data import bench, bench_text
 from data.errors import SourceError
 from data.store import Store
 from ingest import bench_read
@@ -169,6 +169,33 @@ def test_tables_in_a_log_are_found_wherever_pieces_end(
     assert found is not None
     assert whole is not None
     assert found.points == whole.points
+
+
+def test_a_client_that_failed_is_no_server_that_crashed(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes(
+        (SAMPLES / "sglang-0.5.23-ngram" / "server.log").read_bytes()
+    )
+    (tmp_path / "client.txt").write_text(
+        "benchmark_args=Namespace(backend='sglang', host='127.0.0.1', num_prompts=16)\n"
+        "Traceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3.11/site-packages/sglang/bench_serving.py", line 7, in run\n'
+        "    main()\n"
+        "requests.exceptions.ConnectionError: [Errno 111] Connection refused\n"
+    )
+    report = import_paths(store, [str(tmp_path)])
+    assert len(report.run_ids) == 1
+    assert any("client.txt" in note and "left out" in note for note in report.notes)
+
+
+def test_points_of_files_with_one_name_are_told_apart(store: Store, tmp_path: Path) -> None:
+    for at, folder in enumerate(("base", "draft"), 1):
+        (tmp_path / folder / "bench").mkdir(parents=True)
+        (tmp_path / folder / "bench" / "c16.json").write_text(result(duration=30.0 + at))
+    (tmp_path / "base" / "c32.json").write_text(result(max_concurrency=32))
+    import_paths(store, [str(tmp_path)])
+    with store.cursor() as con:
+        names = bench_text.point_names(bench.points(con))
+    assert sorted(names) == ["base/bench/c16.json", "c32.json", "draft/bench/c16.json"]
 
 
 def test_a_folder_of_logs_and_results_is_told_apart_by_content(

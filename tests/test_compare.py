@@ -169,6 +169,13 @@ def test_markdown_cannot_be_broken_by_a_log() -> None:
     ]
 
 
+def test_negative_differences_in_markdown_are_plain_numbers(logs: dict[str, str]) -> None:
+    asked = [with_bench(logs, name) for name in ("base", "eagle3")]
+    text = report.render(compare_all(asked), "md")
+    assert "| -1,521.0 |" in text
+    assert "| '-" not in text
+
+
 def simulated(n: int, server: Server, seed: int) -> list[list[str]]:
     """The logs of several starts of one configuration."""
     load = [simulator.Load(1, 4, output=900)]

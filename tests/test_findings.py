@@ -391,3 +391,15 @@ def test_flags_have_the_name_of_the_engine_and_its_release(
     (found,) = BY_NAME["graph_off_when_large"](graphs(32, 40, engine=engine, args=args))
     assert flag in found.to_try.replace(",", " ").split()[0] or flag in found.to_try
     assert ("decode" in found.to_try) == ("decode" in flag)
+
+
+def test_a_server_that_never_served_lost_no_request() -> None:
+    fault = event("fault", severity="fault", title="OSError: in use", incident_id="i")
+    early = case(end_state="crashed", events=[fault])
+    late = case(held(5), end_state="crashed", events=[fault], ready_at=at(0))
+    told = [
+        next(found for found in findings(made.run, made.base) if found.rule == "crashed")
+        for made in (early, late)
+    ]
+    assert told[0].sentence == "The server failed before it was ready: OSError: in use."
+    assert told[1].sentence == "The server crashed: OSError: in use."

@@ -26,9 +26,11 @@ def crashed(case: Case) -> Iterator[Finding]:
     first = incident.row(0, named=True)
     title, told = first["title"], first["detail"]
     detail = f": {told}" if told and told not in title else ""
+    served = case.run.card["ready_at"] is not None or case.run.windows.height
     yield Finding(
-        "crashed", FAULT, f"The server crashed: {title}{detail}.",
-        "Every request that was running is lost.",
+        "crashed", FAULT,
+        f"The server {'crashed' if served else 'failed before it was ready'}: {title}{detail}.",
+        "Every request that was running is lost." if served else "It served no request.",
         "the quoted line; what follows it in the log is its consequence",
         {"lines_of_the_incident": incident.height}, quote=first["evidence"] or "",
         **shown(incident),
