@@ -126,3 +126,12 @@ def test_a_measured_value_below_zero_is_told_as_impossible() -> None:
     assert found is not None
     told = found.points[0]["extra"]["impossible"]
     assert told == ["Below zero: output_tok_s. The file is damaged or was changed by hand."]
+
+
+@pytest.mark.parametrize("field", ["model_id", "label", "own"])
+def test_half_a_character_is_no_reason_to_lose_a_point(field: str) -> None:
+    found = read(serving(**{field: "m\ud800x"}))
+    assert found is not None
+    made = frame(rows(found.points, "f"))
+    assert made["output_tok_s"].to_list() == [450.0]
+    assert "m?x" in made.write_json()

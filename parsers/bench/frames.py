@@ -83,7 +83,12 @@ def _flat(row: Point) -> dict[str, Any]:
     for name in ("model", "dataset", "label"):
         if typed[name] is not None:
             typed[name] = redact_text(typed[name])
-    return {**typed, "extra": text}
+    return {name: _storable(value) for name, value in {**typed, "extra": text}.items()}
+
+
+def _storable(value: Any) -> Any:
+    """Text without halves of characters, which JSON can spell and UTF-8 cannot."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _typed(value: Any, kind: pl.DataType) -> Any:
