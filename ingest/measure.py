@@ -9,8 +9,8 @@ import polars as pl
 
 from ingest.runs import Run
 from parsers import windows
+from parsers.record_search import PRINTED
 from parsers.records import ENGINE, HIT_RATE_SCOPE, INTERVAL_FROM, KIND, SAMPLES, WINDOW
-from parsers.samples import PRINTED
 from parsers.windows import Measured, Rank, RunClock
 
 _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_rank"}

@@ -9,8 +9,8 @@ import polars as pl
 
 from parsers import keyvalue
 from parsers.keyvalue import Field
+from parsers.record_search import Kind
 from parsers.records import BIG, HIT_RATE_SCOPE, INT, REAL
-from parsers.samples import Kind
 
 _DECODE = {
     "#running-req": ("running_reqs", INT),
