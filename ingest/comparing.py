@@ -24,7 +24,6 @@ from ingest.imports import import_paths
 from ingest.sources.file import place
 
 PAGES = ("html", "svg")
-PICTURES = ("html", "svg", "png")  # forms that only a comparison has
 _PREFIX = "servescope-compare-"
 Named = list[tuple[str | None, RunData]]
 

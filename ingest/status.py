@@ -24,7 +24,6 @@ KEY_CHANGED = "host key changed"
 KEY_UNKNOWN = "host key unknown"
 ENDED = "ended"
 PAUSED = "paused"
-LOST = "lost"
 ERROR = "error"
 STOPPED = "stopped"
 

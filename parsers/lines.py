@@ -11,7 +11,6 @@ import re
 import numpy as np
 import polars as pl
 
-ANSI = re.compile(r"\x1b?\[[0-9;]*m")
 # Bytes that stand in a log for no text: NUL from preallocated blocks, its caret spelling.
 _NOISE = re.compile(r"\x00|\^@|\x1b\[[0-9;]*[A-Za-z]|\[[0-9]+(?:;[0-9]+)*m|\*\*")
 
