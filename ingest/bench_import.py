@@ -13,7 +13,7 @@ from data import bench
 from data.store import Store
 from ingest.bench_read import BenchFile
 from parsers.bench import oddities
-from parsers.bench.frames import BY_HAND, frame, rows
+from parsers.bench.frames import BY_HAND, frame, rows, storable
 from parsers.bench.points import NO_ZONE, Point
 from parsers.records import BENCH_RESULTS
 
@@ -51,12 +51,12 @@ def import_bench(
 
 def _import_file(store: Store, file: BenchFile, label: str | None, zone: str | None) -> BenchRead:
     assert file.found is not None
-    found = file.found
-    made = rows([_zoned(point, zone) for point in found.points], str(file.path), label)
+    found, path = file.found, storable(str(file.path))
+    made = rows([_zoned(point, zone) for point in found.points], path, label)
     ids = [row["bench_id"] for row in made]
     report = BenchRead(
-        str(file.path), found.format, len(made), unread=found.unread, bench_ids=ids,
-        notes=[f"{file.path}: {note}" for note in found.notes],
+        path, found.format, len(made), unread=found.unread, bench_ids=ids,
+        notes=[f"{path}: {note}" for note in found.notes],
     )  # fmt: skip
     with store.cursor() as con:
         held = bench.known_file(con, file.content)
@@ -66,11 +66,11 @@ def _import_file(store: Store, file: BenchFile, label: str | None, zone: str | N
     report.new = sum(_is_new(stored.get(row["bench_id"])) for row in changed)
     changed += taken_back
     report.known_from = next(
-        (row["bench_file"] for row in stored.values() if row["bench_file"] != str(file.path)), None
+        (row["bench_file"] for row in stored.values() if row["bench_file"] != path), None
     )
     report.oddities = [line for row in made for line in _odd_lines(row, len(made))]
     entry = {
-        "bench_file": str(file.path),
+        "bench_file": path,
         "content": file.content,
         "bytes": file.size,
         "format": found.format,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ import servescope
 from data import bench, bench_text
 from data.errors import SourceError
 from data.store import Store
-from ingest import bench_read
+from ingest import bench_import, bench_read
 from ingest.commands import Commands
 from ingest.imports import Imported, import_paths
 from tests.command import fails, run, up
@@ -319,3 +320,13 @@ def test_results_come_in_while_up_owns_the_store(tmp_path: Path) -> None:
         during = run("bench", *place).stdout
     assert during.count("clock") == 3
     assert run("bench", *place).stdout == during
+
+
+def test_a_file_name_of_any_bytes(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"points\xff.md")
+    path.write_text("| conc | tok/s |\n| --- | --- |\n| 4 | 82.5 |\n")
+    with Store.open(tmp_path / "store.duckdb") as store:
+        (told,) = bench_import.import_bench(store, [bench_read.look(path)])
+        assert (told.points, told.new) == (1, 1)
+        (again,) = bench_import.import_bench(store, [bench_read.look(path)])
+        assert (again.points, again.new) == (1, 0)

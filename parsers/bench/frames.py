@@ -83,11 +83,11 @@ def _flat(row: Point) -> dict[str, Any]:
     for name in ("model", "dataset", "label"):
         if typed[name] is not None:
             typed[name] = redact_text(typed[name])
-    return {name: _storable(value) for name, value in {**typed, "extra": text}.items()}
+    return {name: storable(value) for name, value in {**typed, "extra": text}.items()}
 
 
-def _storable(value: Any) -> Any:
-    """Text without halves of characters, which JSON can spell and UTF-8 cannot."""
+def storable(value: Any) -> Any:
+    """Text without what is no UTF-8: halves of characters in JSON, odd bytes in a file's name."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
