@@ -45,7 +45,7 @@ def ended_unsaid(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "ended_unsaid", WARNING,
-        f"The log ends without a stop or a fault, {rows['running_reqs'][-1]} requests running.",
+        f"The log ends without a stop or a fault; requests running: {rows['running_reqs'][-1]}.",
         "The process was killed (SIGKILL, out of memory, node lost) or the log was cut off.",
         "dmesg and the container's state for an out-of-memory kill",
         {"running": rows["running_reqs"][-1]}, **shown(rows.tail(1)),
