@@ -211,7 +211,8 @@ def new_transport(
         sock, default_window_size=_WINDOW_BYTES, default_max_packet_size=1 << 15
     )
     transport.daemon = True
-    transport.banner_timeout = transport.handshake_timeout = LOGIN_S
+    # Later than the deadline of the whole greeting, which says more clearly what is missing.
+    transport.banner_timeout = transport.handshake_timeout = 2 * LOGIN_S
     transport.auth_timeout = LOGIN_S
     transport.channel_timeout = ANSWER_S
     offered = transport.get_security_options()
