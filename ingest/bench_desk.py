@@ -58,6 +58,11 @@ class BenchDesk:
         """Look again for the runs of points that have none; how many were found."""
         return bench_link.join(self._store)
 
+    def join_to(self, bench_id: str, run_id: str) -> int:
+        """Take a point for one of this run, whatever its clock says; 0 if the run has no samples
+        that it could be laid beside."""
+        return bench_link.join(self._store, run_ids=[run_id], only=[bench_id])
+
     def watched(self) -> list[str]:
         """What became of the watched folders, a line each."""
         return self._watch.lines() if self._watch is not None else []

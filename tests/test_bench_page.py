@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import streamlit as st
@@ -153,3 +154,45 @@ def test_the_page_opens_at_its_own_address(tmp_path: Path) -> None:
         page.get_by_text("3 benchmark points of 1 set-up").wait_for(timeout=90_000)
         page.get_by_test_id("stVegaLiteChart").nth(3).wait_for(timeout=90_000)
         page.close()
+
+
+def point_of(store: Store, concurrency: int) -> dict[str, Any]:
+    with store.cursor() as con:
+        points = bench.points(con)
+    return points.filter(points["concurrency"] == concurrency).row(0, named=True)
+
+
+def two_runs(store: Store) -> str:
+    """A run with its benchmark, and another run: its id."""
+    import_paths(store, [str(RUN)])
+    log = RUN.parent / "sglang-0.5.23-base" / "server.log"
+    return import_paths(store, [str(log)]).run_ids[0]
+
+
+def test_a_point_is_given_to_a_run_by_hand(store: Store) -> None:
+    other = two_runs(store)
+    before = point_of(store, 4)
+    assert before["run_id"] not in (None, other)
+    assert BenchDesk(store).join_to(before["bench_id"], other) == 1
+    assert point_of(store, 4)["run_id"] == other
+
+
+def test_the_page_asks_which_run_served_a_point(store: Store) -> None:
+    other = two_runs(store)
+
+    def one_point() -> None:
+        from dashboard.context import current
+        from dashboard.pages.bench import _run_of
+        from data import bench as points
+
+        with current().store.cursor() as con:
+            row = points.points(con).sort("concurrency").row(0, named=True)
+        _run_of(row)
+
+    context.enter(context.Context(store, Supervisor(store, []), BenchDesk(store)))
+    test = AppTest.from_function(one_point, default_timeout=60).run()
+    assert not test.exception
+    (asked,) = test.selectbox
+    assert asked.value == point_of(store, 1)["run_id"] != other
+    asked.set_value(other).run()
+    assert point_of(store, 1)["run_id"] == other

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import bench_take, bench_view, words
+from dashboard import bench_take, bench_view, sentences, words
 from dashboard.charts import bench as charts
 from dashboard.context import current
 from dashboard.guard import guarded
@@ -119,3 +119,23 @@ def _point(row: dict[str, Any]) -> None:
         st.caption(words.plain(check))
     for said in bench_view.notes(row):
         st.caption(words.plain(said))
+    _run_of(row)
+
+
+def _run_of(row: dict[str, Any]) -> None:
+    """Which run served the point, for the user who knows better than its clock."""
+    desk = current().bench
+    if desk is None:
+        return
+    with current().store.cursor() as con:
+        runs = queries.runs_named(con)
+    names = {run["run_id"]: sentences.run_name(run) for run in runs.iter_rows(named=True)}
+    chosen = st.selectbox(
+        "Served by", list(names), key=f"served_{row['bench_id']}",
+        index=list(names).index(row["run_id"]) if row["run_id"] in names else None,
+        format_func=lambda run_id: words.plain(names[run_id]), placeholder="no run",
+    )  # fmt: skip
+    if chosen is not None and chosen != row["run_id"]:
+        if desk.join_to(row["bench_id"], chosen):
+            st.rerun()
+        st.warning("The log of that run has no samples to lay beside this point.")
