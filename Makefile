@@ -58,7 +58,7 @@ test: install-dev
 	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest
 
 check: install-dev
 	$(BIN)/ruff check .
