@@ -97,6 +97,15 @@ def block_count(windows: int) -> int | None:
     return min(MAX_BLOCKS, max(MIN_BLOCKS, round(windows / (2 * math.cbrt(windows)))))
 
 
+def log_ratio(sums: Floats) -> Floats:
+    """The logarithm of the first sum over the second, of each draw: what `resampled` asks for.
+
+    Args:
+        sums: shape (draws, 2).
+    """
+    return np.asarray(np.log(sums[:, 0] / sums[:, 1]))
+
+
 def resampled(columns: Floats, log_of: Callable[[Floats], Floats]) -> Spread | None:
     """A logarithm computed of sums over windows, and its variance within the run.
 

@@ -127,7 +127,9 @@ def drifts_down(case: Case) -> Iterator[Finding]:
         return
     parts = [rows.slice(i * third, third) for i in range(3)]
     lengths = [w.accept_len(part) or 0.0 for part in parts]
-    spreads = [intervals.resampled(_sums(part), _log_length) for part in (parts[0], parts[2])]
+    spreads = [
+        intervals.resampled(_sums(part), intervals.log_ratio) for part in (parts[0], parts[2])
+    ]
     if spreads[0] is None or spreads[1] is None or not lengths[0] > lengths[1] > lengths[2]:
         return
     ratio = (spreads[1] - spreads[0]).interval(intervals.WITHIN_RUN)
@@ -146,10 +148,6 @@ def drifts_down(case: Case) -> Iterator[Finding]:
 def _sums(rows: pl.DataFrame) -> intervals.Floats:
     weighted = pl.col("accept_len") * pl.col("request_steps")
     return rows.select(weighted.alias("a"), "request_steps").to_numpy()
-
-
-def _log_length(sums: intervals.Floats) -> intervals.Floats:
-    return np.asarray(np.log(sums[:, 0] / sums[:, 1]))
 
 
 def late_positions_useless(case: Case) -> Iterator[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import polars as pl
 
 from data import intervals
@@ -139,7 +138,7 @@ def slower_over_time(case: Case) -> Iterator[Finding]:
     lengths = [w.accept_len(part) or 1.0 for part in (first, last)]
     alike = contexts[1] < 1.2 * contexts[0] and lengths[1] > 0.95 * lengths[0]
     spreads = [
-        intervals.resampled(part.select("tokens", "interval_s").to_numpy(), _log_rate)
+        intervals.resampled(part.select("tokens", "interval_s").to_numpy(), intervals.log_ratio)
         for part in (first, last)
     ]
     if spreads[0] is None or spreads[1] is None or not alike:
@@ -157,10 +156,6 @@ def slower_over_time(case: Case) -> Iterator[Finding]:
         {"first_tok_s": round(rates[0], 1), "last_tok_s": round(rates[2], 1)},
         cost_tok_s=rates[0] - rates[2], **shown(last),
     )  # fmt: skip
-
-
-def _log_rate(sums: intervals.Floats) -> intervals.Floats:
-    return np.asarray(np.log(sums[:, 0] / sums[:, 1]))
 
 
 def prefix_cache_useless(case: Case) -> Iterator[Finding]:
