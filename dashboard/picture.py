@@ -17,7 +17,8 @@ import duckdb
 import streamlit as st
 
 from dashboard import theme
-from dashboard.charts.live import Figure, figures
+from dashboard.charts.figure import Figure
+from dashboard.charts.live import figures
 from dashboard.charts.marks import marks
 from dashboard.context import Context
 from data import queries

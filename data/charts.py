@@ -1,11 +1,7 @@
-"""The charts of a comparison: frame in, Altair chart out, and charts as SVG and PNG.
-
-vl-convert draws them without a browser and without network.
-"""
+"""The charts of a comparison: frame in, Altair chart out."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -18,8 +14,6 @@ from data.palette import LIGHT
 
 _CLOUD = 1_500  # windows of one configuration that are drawn
 _SIZE = {"width": 620, "height": 320}
-_UNDRAWABLE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_FONT = "DejaVu Sans, Arial, sans-serif"
 
 
 def cloud(groups: Sequence[Group]) -> pl.DataFrame:
@@ -121,30 +115,3 @@ def comparison_chart(comparison: Comparison) -> alt.TopLevelMixin:
     """Everything that can be drawn of a comparison, in one picture."""
     running, bench = running_chart(comparison.groups), bench_chart(comparison.groups)
     return running if bench is None else alt.vconcat(cast("Any", running), cast("Any", bench))
-
-
-def svg(chart: alt.TopLevelMixin) -> str:
-    """A chart as SVG text."""
-    import vl_convert
-
-    spec = _drawable(chart.configure(font=_FONT).to_dict())
-    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
-
-
-def _drawable(value: Any) -> Any:
-    """The chart without characters that SVG cannot hold, or an expression of Vega (line ends).
-
-    Of the first ones the drawing library ends the whole process, a running dashboard too.
-    """
-    if isinstance(value, str):
-        return _UNDRAWABLE.sub("\N{REPLACEMENT CHARACTER}", value)
-    if isinstance(value, dict):
-        return {_drawable(name): _drawable(held) for name, held in value.items()}
-    return [_drawable(held) for held in value] if isinstance(value, list) else value
-
-
-def png(picture: str) -> bytes:
-    """An SVG as PNG, two pixels a point."""
-    import vl_convert
-
-    return bytes(vl_convert.svg_to_png(picture, scale=2))

@@ -6,7 +6,7 @@ from html import escape
 
 import polars as pl
 
-from data import charts
+from data import charts, pictures
 from data.compare import Comparison
 from data.report import Section, sections
 
@@ -40,7 +40,7 @@ def page(comparison: Comparison) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    running = charts.svg(charts.running_chart(comparison.groups))
+    running = pictures.svg(charts.running_chart(comparison.groups).to_dict())
     told = (
         "Lines: tokens over seconds of steady windows at each running count. Points: every "
         "window, those with prefill inside fainter; they enter no ratio."
@@ -48,7 +48,9 @@ def _figures(comparison: Comparison) -> str:
     figures = [_figure(running, told)]
     bench = charts.bench_chart(comparison.groups)
     if bench is not None:
-        figures.append(_figure(charts.svg(bench), "Benchmarks: output tokens per second."))
+        figures.append(
+            _figure(pictures.svg(bench.to_dict()), "Benchmarks: output tokens per second.")
+        )
     return "\n".join(figures)
 
 

@@ -13,7 +13,7 @@ import altair as alt
 import polars as pl
 import pytest
 
-from data import charts, queries, report
+from data import pictures, queries, report
 from data.compare import Comparison, compare, grouped
 from data.store import Store
 from ingest import comparing
@@ -162,7 +162,7 @@ def test_a_label_that_no_picture_holds_is_drawn(odd: str) -> None:
     """The drawing library ends the process of which it is asked to draw an escape."""
     frame = pl.DataFrame({"label": [odd], "tok_s": [82.5]})
     chart = alt.Chart(frame).mark_bar().encode(alt.X("label:N", sort=[odd]), alt.Y("tok_s:Q"))
-    assert charts.png(charts.svg(chart)).startswith(b"\x89PNG")
+    assert pictures.png(pictures.svg(chart.to_dict())).startswith(b"\x89PNG")
 
 
 def test_a_label_may_begin_with_a_plus(tmp_path: Path) -> None:

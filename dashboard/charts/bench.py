@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import theme, words
+from dashboard.charts.figure import Figure
 
 HEIGHT: Final = 340
 Chart = alt.LayerChart | alt.FacetChart
@@ -210,6 +211,41 @@ def _shape(rows: pl.DataFrame) -> alt.Shape:
         scale=alt.Scale(domain=slots, range=[_SHAPES[int(s) % len(_SHAPES)] for s in slots]),
         legend=None,
     )
+
+
+def curve_figure(points: pl.DataFrame) -> Figure:
+    """Throughput over concurrency with its words and rows; without spec where there is none."""
+    chart = curve(points)
+    rows = points.select("set", "concurrency", "output_tok_s", "tok_s_user", "name")
+    return _figure(
+        "bench_curve", "Output throughput by concurrency", chart, curve_text(points),
+        rows.drop_nulls(["concurrency", "output_tok_s"]),
+    )  # fmt: skip
+
+
+def pareto_figure(points: pl.DataFrame) -> Figure:
+    """Throughput per GPU over throughput per user with its words and rows."""
+    rows = frontier(points).select("set", "tok_s_user", "tok_s_gpu", "output_tok_s", "best", "name")
+    return _figure(
+        "bench_frontier", "Throughput for one user and for a GPU", pareto(points),
+        pareto_text(points), rows,
+    )  # fmt: skip
+
+
+def ranges_figure(points: pl.DataFrame, metric: str) -> Figure:
+    """The spread of a latency with its words and rows."""
+    what = {"ttft": "Time to first token", "tpot": "Time per output token"}[metric]
+    names = [f"{metric}_ms_{statistic}" for statistic in ("median", "p90", "p95", "p99")]
+    rows = points.select("set", "concurrency", "request_rate", *names, "name")
+    return _figure(
+        f"bench_{metric}", f"{what}: median, p90, p95, p99", ranges(points, metric),
+        f"{what} in milliseconds of each point; the table has the numbers.",
+        rows.filter(pl.any_horizontal(pl.col(names).is_not_null())),
+    )  # fmt: skip
+
+
+def _figure(key: str, title: str, chart: Chart | None, alt: str, rows: pl.DataFrame) -> Figure:
+    return Figure(key, title, chart.to_dict() if chart is not None else {}, alt, rows)
 
 
 def curve_text(points: pl.DataFrame) -> str:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from dashboard import words
+from dashboard.charts.figure import Figure
 from dashboard.charts.series import Look, fill, segments
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A chart ready to show: Vega-Lite, its words for those who cannot see it, its rows."""
-
-    key: str
-    title: str
-    spec: dict[str, Any]
-    alt: str
-    table: pl.DataFrame
-
 
 _LOOKS: Final = (
     Look(

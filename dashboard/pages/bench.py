@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import bench_take, bench_view, sentences, words
+from dashboard import bench_take, bench_view, figure_block, sentences, words
 from dashboard.charts import bench as charts
 from dashboard.context import current
 from dashboard.guard import guarded
@@ -62,33 +62,20 @@ def _chosen(points: pl.DataFrame) -> list[str]:
 
 
 def _charts(shown: pl.DataFrame) -> None:
-    left, right = st.columns(2, gap="medium")
-    with left:
-        _chart(
-            "Output throughput by concurrency", charts.curve(shown), charts.curve_text(shown),
-            "No point names its concurrency and its throughput.",
-        )  # fmt: skip
-    with right:
-        _chart(
-            "Throughput for one user and for a GPU", charts.pareto(shown),
-            charts.pareto_text(shown), "No point has a TPOT and a throughput.",
-        )  # fmt: skip
-    latencies = (("ttft", "Time to first token"), ("tpot", "Time per output token"))
-    for column, (metric, title) in zip(st.columns(2, gap="medium"), latencies, strict=True):
-        with column:
-            _chart(
-                f"{title}: median, p90, p95, p99", charts.ranges(shown, metric),
-                f"{title} in milliseconds of each point; the table below has the numbers.",
-                f"No point has a {metric.upper()}.",
-            )  # fmt: skip
-
-
-def _chart(title: str, chart: Any, alt: str, missing: str) -> None:
-    st.markdown(f"**{title}**")
-    if chart is None:
-        st.caption(missing)
-    else:
-        st.altair_chart(chart, width="stretch", alt=alt)
+    drawn = (
+        (charts.curve_figure(shown), "No point names its concurrency and its throughput."),
+        (charts.pareto_figure(shown), "No point has a TPOT and a throughput."),
+        (charts.ranges_figure(shown, "ttft"), "No point has a TTFT."),
+        (charts.ranges_figure(shown, "tpot"), "No point has a TPOT."),
+    )
+    for pair in (drawn[:2], drawn[2:]):
+        for column, (figure, missing) in zip(st.columns(2, gap="medium"), pair, strict=True):
+            with column:
+                st.markdown(f"**{figure.title}**")
+                if figure.spec:
+                    figure_block.show(figure)
+                else:
+                    st.caption(missing)
 
 
 def _table(shown: pl.DataFrame) -> int | None:

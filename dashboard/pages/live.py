@@ -6,8 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import live_state, sentences, words
-from dashboard.charts.live import Figure
+from dashboard import figure_block, live_state, sentences, words
 from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
 from dashboard.picture import WINDOWS, Picture, picture
@@ -50,7 +49,7 @@ def _body() -> None:
         st.error(words.plain(status.error), icon=":material/error:")
     _tiles(shown, idle=shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s))
     for figure in shown.figures:
-        _figure(figure)
+        figure_block.show(figure)
     if status is not None:
         _tail(context, status)
 
@@ -105,15 +104,6 @@ def _tiles(shown: Picture, *, idle: bool) -> None:
     warning = None if shown.tiles is None else sentences.ranks(shown.tiles)
     if warning:
         st.warning(warning, icon=":material/warning:")
-
-
-def _figure(figure: Figure) -> None:
-    st.vega_lite_chart(figure.spec, key=f"chart_{figure.key}", alt=figure.alt)
-    table = st.expander(
-        "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"
-    )
-    if table.open:
-        table.dataframe(figure.table, hide_index=True, height=240, alt=figure.alt)
 
 
 def _tail(context: Context, status: SourceStatus) -> None:
