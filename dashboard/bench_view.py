@@ -10,8 +10,8 @@ from typing import Any, Final
 import polars as pl
 import streamlit as st
 
-from dashboard import theme, words
-from data import bench_text
+from dashboard import words
+from data import bench_text, palette
 
 SHOWN: Final = 4  # set-ups on the first paint
 
@@ -67,13 +67,9 @@ def _set(row: Mapping[str, Any]) -> str:
 
 def _slots(points: pl.DataFrame) -> dict[str, str]:
     """A palette slot for each set: that of its run where it is free."""
-    slots: dict[str, str] = {}
-    for name, run_id in points.select("set", "run_id").unique("set", maintain_order=True).rows():
-        wanted = int(theme.run_slot(run_id or name))
-        taken = set(slots.values())
-        order = [str((wanted + step) % len(theme.SLOTS)) for step in range(len(theme.SLOTS))]
-        slots[name] = next((slot for slot in order if slot not in taken), str(wanted))
-    return slots
+    sets = points.select("set", "run_id").unique("set", maintain_order=True).rows()
+    places = palette.slots([run_id or name for name, run_id in sets])
+    return {name: str(place) for (name, _), place in zip(sets, places, strict=True)}
 
 
 def headline(points: pl.DataFrame) -> str:

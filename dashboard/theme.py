@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, Final
 
-from data.palette import DARK, LIGHT
+from data.palette import DARK, LIGHT, slot
 
-SLOTS: Final = [str(slot) for slot in range(len(LIGHT))]
 RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
 FAULT: Final = "#D9480F"
 
@@ -42,7 +40,7 @@ def options() -> dict[str, Any]:
 
 def run_slot(run_id: str) -> str:
     """The palette slot of a run: the same on every page, for ever."""
-    return SLOTS[hashlib.sha256(run_id.encode()).digest()[0] % (len(SLOTS) - 1)]
+    return str(slot(run_id))
 
 
 def page(*, dark: bool) -> dict[str, Any]:

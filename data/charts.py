@@ -1,30 +1,55 @@
-"""The charts of a comparison: frame in, Altair chart out."""
+"""The charts of a comparison: frame in, Altair chart out.
+
+Colours are palette slots (`data.legend`): the page's theme or the file's palette fills them in.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import altair as alt
 import polars as pl
 
+from data import legend, palette
 from data import windows as w
 from data.compare import Comparison, Group
-from data.palette import LIGHT
 
-_CLOUD = 1_500  # windows of one configuration that are drawn
-_SIZE = {"width": 620, "height": 320}
+MARKS: Final = 2_000  # of one chart at most
+_CLOUD: Final = 1_500  # of these the windows, over all configurations
+_SIZE: Final = {"width": 620, "height": 320}
+_RULE: Final = "#848484"
+
+
+def with_slots(frame: pl.DataFrame, groups: Sequence[Group]) -> pl.DataFrame:
+    """The frame with the palette slot of each label."""
+    return frame.with_columns(
+        slot=pl.col("label").replace_strict(slots(groups), return_dtype=pl.String)
+    )
+
+
+def slots(groups: Sequence[Group]) -> dict[str, str]:
+    """The palette slot of each configuration: that of its first run where it is free."""
+    places = palette.slots([group.runs[0].card["run_id"] for group in groups])
+    return {group.label: str(place) for group, place in zip(groups, places, strict=True)}
+
+
+def colour(groups: Sequence[Group], *, shown: bool = True) -> alt.Color:
+    """The colours of configurations, with their labels in the legend."""
+    return legend.colour({place: label for label, place in slots(groups).items()}, shown=shown)
 
 
 def cloud(groups: Sequence[Group]) -> pl.DataFrame:
     """Windows under load: label, running_reqs (per rank), tok_s, window; evenly thinned."""
+    share = _CLOUD // len(groups)
     frames = []
     for group in groups:
         rows = pl.concat([w.measured(run.windows) for run in group.runs]).filter(
             pl.col("window").is_in(["steady", "mixed"]) & (pl.col("running_reqs") > 0)
         )
         frames.append(
-            rows.gather_every(max(1, rows.height // _CLOUD)).select(
+            rows.gather_every(max(1, math.ceil(rows.height / share))).select(
                 pl.lit(group.label).alias("label"),
                 "running_reqs",
                 pl.col("gen_tok_s").alias("tok_s"),
@@ -35,12 +60,23 @@ def cloud(groups: Sequence[Group]) -> pl.DataFrame:
 
 
 def rates(groups: Sequence[Group]) -> pl.DataFrame:
-    """Σ tokens / Σ seconds of steady windows: label, running_reqs, tok_s."""
+    """Σ tokens / Σ seconds of steady windows: label, running_reqs, tok_s, seconds, windows.
+
+    Of many running counts those with most seconds, so that a chart stays small.
+    """
+    share = (MARKS - _CLOUD) // (3 * len(groups))  # a line and points, and room for the caps
     return pl.concat([
         pl.concat([run.steady for run in group.runs])
         .group_by("running_reqs")
-        .agg(tok_s=pl.col("tokens").sum() / pl.col("interval_s").sum())
-        .select(pl.lit(group.label).alias("label"), "running_reqs", "tok_s")
+        .agg(
+            tok_s=pl.col("tokens").sum() / pl.col("interval_s").sum(),
+            seconds=pl.col("interval_s").sum(),
+            windows=pl.len(),
+        )
+        .sort("seconds", descending=True)
+        .head(share)
+        .sort("running_reqs")
+        .select(pl.lit(group.label).alias("label"), "running_reqs", "tok_s", "seconds", "windows")
         for group in groups
     ])  # fmt: skip
 
@@ -52,6 +88,7 @@ def points(groups: Sequence[Group]) -> pl.DataFrame:
         .drop_nulls()
         .group_by("concurrency")
         .agg(tok_s=pl.col("output_tok_s").mean())
+        .sort("concurrency")
         .select(pl.lit(group.label).alias("label"), "concurrency", "tok_s")
         for group in groups
     ])  # fmt: skip
@@ -62,33 +99,53 @@ def running_chart(groups: Sequence[Group]) -> alt.TopLevelMixin:
 
     Where a cap was in force the cloud ends; a rule says which cap.
     """
-    labels = [group.label for group in groups]
-    colour = alt.Color(
-        "label:N",
-        title=None,
-        legend=alt.Legend(symbolOpacity=1),
-        scale=alt.Scale(domain=labels, range=LIGHT[: len(labels)]),
+    x = alt.X(
+        "running_reqs:Q",
+        title="running requests, per rank",
+        axis=alt.Axis(tickMinStep=1, format=",d"),
+        scale=alt.Scale(zero=True, nice=False, padding=8),
     )
-    whole = alt.Axis(tickMinStep=1, format="d")
-    x = alt.X("running_reqs:Q", title="running requests, per rank", axis=whole)
-    y = alt.Y("tok_s:Q", title="tokens per second, per rank")
-    behind = alt.Chart(cloud(groups)).mark_circle(size=18).encode(
-        x, y, colour, opacity=alt.condition("datum.window === 'steady'", alt.value(0.35),
-                                            alt.value(0.12)),
+    y = alt.Y("tok_s:Q", title="tokens per second, per rank", axis=alt.Axis(format=",~r"))
+    tip = [
+        alt.Tooltip("label:N", title="set-up"),
+        alt.Tooltip("running_reqs:Q", title="running requests", format=",d"),
+        alt.Tooltip("tok_s:Q", title="tok/s", format=",.1f"),
+    ]
+    seen = alt.condition("datum.window === 'steady'", alt.value(0.35), alt.value(0.12))
+    key = colour(groups)
+    behind = alt.Chart(with_slots(cloud(groups), groups)).mark_point(filled=True, size=16).encode(
+        x, y, key, legend.shape(), opacity=seen,
+        tooltip=[*tip, alt.Tooltip("window:N")],
     )  # fmt: skip
     held = rates(groups)
-    line = alt.Chart(held).mark_line(point=True).encode(x, y, colour)
-    layers = alt.layer(behind, line, _caps(groups, held, colour))
+    over = alt.Chart(with_slots(held, groups)).encode(x, y, key)
+    line = over.mark_line(strokeWidth=1.8).encode(legend.dash())
+    dots = over.mark_point(filled=True, size=50, opacity=1).encode(
+        legend.shape(), tooltip=[*tip, alt.Tooltip("windows:Q", title="steady windows")]
+    )
+    layers = alt.layer(behind, line, dots, *_cap_layers(groups, key))
     return cast("alt.TopLevelMixin", layers.properties(**_SIZE))
 
 
-def _caps(groups: Sequence[Group], held: pl.DataFrame, colour: alt.Color) -> Any:
-    """A rule at each cap that the windows came near."""
-    highest = max(held["running_reqs"].to_list(), default=0)
-    caps = [(group.label, group.runs[0].card["max_running_requests"]) for group in groups]
-    near = [(label, cap) for label, cap in caps if cap and cap <= 1.5 * highest]
-    frame = pl.DataFrame(near, schema={"label": pl.String, "cap": pl.Int64}, orient="row")
-    return alt.Chart(frame).mark_rule(strokeDash=[4, 3]).encode(x=alt.X("cap:Q"), color=colour)
+def caps(groups: Sequence[Group]) -> pl.DataFrame:
+    """The caps on running requests of a rank that some window came near: label, cap, near."""
+    highest = max((run.steady["running_reqs"].max() or 0 for g in groups for run in g.runs),
+                  default=0)  # fmt: skip
+    found = [(group.label, group.runs[0].card["max_running_requests"]) for group in groups]
+    frame = pl.DataFrame(found, schema={"label": pl.String, "cap": pl.Int64}, orient="row")
+    return frame.drop_nulls().with_columns(near=pl.col("cap") <= 1.5 * cast("int", highest))
+
+
+def _cap_layers(groups: Sequence[Group], key: alt.Color) -> list[Any]:
+    """A rule at each cap that the windows came near, and its number on top of it."""
+    near = caps(groups).filter("near")
+    if near.is_empty():
+        return []
+    x = alt.X("cap:Q")
+    rules = alt.Chart(with_slots(near, groups)).mark_rule(strokeDash=[6, 4], strokeWidth=1.5)
+    said = near.select("cap").unique().with_columns(text=pl.format("cap {}", "cap"))
+    text = alt.Chart(said).mark_text(align="left", baseline="top", dx=4, dy=2, color=_RULE)
+    return [rules.encode(x, key), text.encode(x, y=alt.value(0), text="text:N")]
 
 
 def bench_chart(groups: Sequence[Group]) -> alt.TopLevelMixin | None:
@@ -96,19 +153,21 @@ def bench_chart(groups: Sequence[Group]) -> alt.TopLevelMixin | None:
     frame = points(groups)
     if not frame.height:
         return None
-    labels = [group.label for group in groups]
-    chart = (
-        alt.Chart(frame)
-        .mark_line(point=True)
-        .encode(
-            alt.X("concurrency:Q", title="concurrency of the benchmark"),
-            alt.Y("tok_s:Q", title="output tokens per second"),
-            alt.Color("label:N", title=None, sort=labels,
-                      scale=alt.Scale(domain=labels, range=LIGHT[: len(labels)])),
-        )
-        .properties(**_SIZE)
-    )  # fmt: skip
-    return cast("alt.TopLevelMixin", chart)
+    base = alt.Chart(with_slots(frame, groups)).encode(
+        alt.X("concurrency:Q", title="concurrent requests of the benchmark"),
+        alt.Y("tok_s:Q", title="output tok/s"),
+        colour(groups),
+    )
+    line = base.mark_line(strokeWidth=1.8).encode(legend.dash())
+    dots = base.mark_point(filled=True, size=50, opacity=1).encode(
+        legend.shape(),
+        tooltip=[
+            alt.Tooltip("label:N", title="set-up"),
+            alt.Tooltip("concurrency:Q", format=",d"),
+            alt.Tooltip("tok_s:Q", title="output tok/s", format=",.1f"),
+        ],
+    )
+    return cast("alt.TopLevelMixin", alt.layer(line, dots).properties(**_SIZE))
 
 
 def comparison_chart(comparison: Comparison) -> alt.TopLevelMixin:

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from dashboard import bench_view, theme
+from dashboard import bench_view
 from dashboard.charts import bench as charts
-from data import queries
+from data import legend, queries
 from data.store import Store
 from parsers import records
 
@@ -129,12 +129,12 @@ def test_latencies_are_dots_on_a_line() -> None:
 
 
 def test_every_set_has_a_slot_of_its_own_while_there_are_any() -> None:
-    shown = points(*(point(1, 1.0, label=f"set {n}") for n in range(len(theme.SLOTS))))
-    assert shown["slot"].n_unique() == len(theme.SLOTS)
+    shown = points(*(point(1, 1.0, label=f"set {n}") for n in range(len(legend.SLOTS))))
+    assert shown["slot"].n_unique() == len(legend.SLOTS)
 
 
 def test_sets_drawn_together_differ_however_many_are_stored() -> None:
-    stored = points(*(point(1, 1.0, label=f"set {n}") for n in range(3 * len(theme.SLOTS))))
+    stored = points(*(point(1, 1.0, label=f"set {n}") for n in range(3 * len(legend.SLOTS))))
     names = stored["set"].unique(maintain_order=True)
     for first in range(0, len(names), 4):
         drawn = stored.filter(pl.col("set").is_in(names[first : first + 4].implode()))

@@ -14,6 +14,7 @@ from dashboard import theme
 from dashboard.charts.live import figures
 from dashboard.charts.marks import MOST, marks
 from dashboard.charts.series import segments
+from data import legend
 from data.palette import DARK, LIGHT
 from parsers import records
 
@@ -139,7 +140,7 @@ def test_sizes_are_bounded() -> None:
 
 def test_a_run_keeps_its_colour() -> None:
     assert theme.run_slot("r1") == theme.run_slot("r1")
-    assert {theme.run_slot(f"run {n}") for n in range(200)} == set(theme.SLOTS[:-1])
+    assert {theme.run_slot(f"run {n}") for n in range(200)} == set(legend.SLOTS[:-1])
 
 
 @pytest.mark.parametrize("colours", [(LIGHT, "#FFFFFF"), (DARK, "#12161C")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 import altair as alt
@@ -10,18 +9,10 @@ import polars as pl
 
 from dashboard import theme, words
 from dashboard.charts.figure import Figure
+from data import legend
 
 HEIGHT: Final = 340
 Chart = alt.LayerChart | alt.FacetChart
-_SHAPES: Final = [
-    "circle",
-    "square",
-    "diamond",
-    "triangle-up",
-    "cross",
-    "triangle-down",
-    "triangle-right",
-]
 
 
 def curve(points: pl.DataFrame) -> Chart | None:
@@ -49,7 +40,7 @@ def curve(points: pl.DataFrame) -> Chart | None:
     ]
     layers: list[alt.Chart] = [
         base.mark_line(strokeWidth=1.8).encode(alt.Y("mean(output_tok_s):Q"), detail="set:N"),
-        base.mark_point(filled=True, size=70, opacity=1).encode(_shape(rows), tooltip=tip),
+        base.mark_point(filled=True, size=70, opacity=1).encode(legend.shape(), tooltip=tip),
     ]
     caps = rows.filter(pl.col("cap").is_not_null() & (pl.col("cap") <= most * 2))
     if caps.height:
@@ -115,7 +106,7 @@ def pareto(points: pl.DataFrame) -> Chart | None:
     )
     dots = base.mark_point(filled=True, size=70).encode(
         _colour(rows),
-        _shape(rows),
+        legend.shape(),
         opacity=alt.condition("datum.best", alt.value(1.0), alt.value(0.3)),
         tooltip=tip,
     )
@@ -147,7 +138,7 @@ def ranges(points: pl.DataFrame, metric: str) -> Chart | None:
     )  # fmt: skip
     title, scale = f"{metric.upper()}, ms (log)", alt.Scale(type="log", nice=True)
     x = alt.X("ms:Q", title=title, scale=scale)
-    base = alt.Chart(data).encode(y, _colour(rows, legend=False))
+    base = alt.Chart(data).encode(y, _colour(rows, shown=False))
     span = base.mark_rule(strokeWidth=2, opacity=0.6).encode(
         alt.X("min(ms):Q", title=title, scale=scale), alt.X2("max(ms):Q")
     )
@@ -192,25 +183,13 @@ def _values(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
     return rows.select("set", "slot", "name", *names)
 
 
-def _colour(rows: pl.DataFrame, *, legend: bool = True) -> alt.Color:
+def _colour(rows: pl.DataFrame, *, shown: bool = True) -> alt.Color:
     """The colour of a set-up, from the palette by slot; the legend says the names."""
-    used = rows.select("slot", "set").unique("slot", maintain_order=True).rows()
-    label = "".join(f"datum.label == '{slot}' ? {json.dumps(name)} : " for slot, name in used)
-    shown = alt.Legend(
-        title=None, orient="top", columns=2, labelLimit=150, symbolType="circle",
-        values=[slot for slot, _ in used], labelExpr=f"{label}datum.label",
-    ) if legend else None  # fmt: skip
-    return alt.Color("slot:N", scale=alt.Scale(domain=theme.SLOTS), legend=shown)
+    return legend.colour(_names(rows), shown=shown)
 
 
-def _shape(rows: pl.DataFrame) -> alt.Shape:
-    """Besides its colour a set-up has a shape of its own."""
-    slots = theme.SLOTS
-    return alt.Shape(
-        "slot:N",
-        scale=alt.Scale(domain=slots, range=[_SHAPES[int(s) % len(_SHAPES)] for s in slots]),
-        legend=None,
-    )
+def _names(rows: pl.DataFrame) -> dict[str, str]:
+    return dict(rows.select("slot", "set").unique("slot", maintain_order=True).rows())
 
 
 def curve_figure(points: pl.DataFrame) -> Figure:

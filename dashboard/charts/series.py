@@ -19,6 +19,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import theme
+from data import legend
 
 AXIS_WIDTH: Final = 52  # the same on every chart: their plots start at one x
 CLOCK: Final = alt.Tooltip("clock:N", title="time")
@@ -132,7 +133,7 @@ def _y(look: Look, name: str) -> alt.Y:
 
 def _value_layers(x: alt.X, look: Look) -> list[alt.Chart]:
     base = alt.Chart(alt.NamedData("rows")).encode(
-        x, alt.Color("slot:N", scale=alt.Scale(domain=theme.SLOTS), legend=None)
+        x, alt.Color("slot:N", scale=alt.Scale(domain=legend.SLOTS), legend=None)
     )
     tip = [
         CLOCK,

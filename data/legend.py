@@ -1,0 +1,51 @@
+"""What tells the lines and points of a chart apart: colour, shape and dash by palette slot.
+
+A chart holds slots, not colours, so that a page's theme can lay its light or dark set over them;
+the legend turns a slot into the name that belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import altair as alt
+
+from data.palette import LIGHT
+
+SLOTS: Final = [str(place) for place in range(len(LIGHT))]
+_SHAPES: Final = (
+    "circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right",
+    "stroke",
+)  # fmt: skip
+_DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
+_NAME_WIDTH: Final = 210  # pixels of a name in the legend
+
+
+def colour(names: Mapping[str, str], *, shown: bool = True) -> alt.Color:
+    """The colour by the column `slot`.
+
+    Args:
+        names: what the legend says of each slot that is drawn.
+        shown: whether there is a legend.
+    """
+    said = "".join(
+        f"datum.label == '{slot}' ? {json.dumps(name)} : " for slot, name in names.items()
+    )
+    legend = alt.Legend(
+        title=None, orient="top", columns=2, labelLimit=_NAME_WIDTH, symbolType="circle",
+        symbolOpacity=1, values=list(names), labelExpr=f"{said}datum.label",
+    ) if shown else None  # fmt: skip
+    return alt.Color("slot:N", scale=alt.Scale(domain=SLOTS), legend=legend)
+
+
+def shape() -> alt.Shape:
+    """Besides its colour a slot has a shape."""
+    return alt.Shape("slot:N", scale=alt.Scale(domain=SLOTS, range=_SHAPES), legend=None)
+
+
+def dash() -> alt.StrokeDash:
+    """Besides its colour a slot has a kind of line."""
+    scale = alt.Scale(domain=SLOTS, range=[list(dashes) for dashes in _DASHES])
+    return alt.StrokeDash("slot:N", scale=scale, legend=None)
