@@ -18,7 +18,7 @@ from data.compare import Comparison, Group
 
 MARKS: Final = 2_000  # of one chart at most
 _CLOUD: Final = 1_500  # of these the windows, over all configurations
-_SIZE: Final = {"width": 620, "height": 320}
+_SIZE: Final = {"width": 620, "height": 360}
 _RULE: Final = "#848484"
 
 
@@ -35,9 +35,9 @@ def slots(groups: Sequence[Group]) -> dict[str, str]:
     return {group.label: str(place) for group, place in zip(groups, places, strict=True)}
 
 
-def colour(groups: Sequence[Group], *, shown: bool = True) -> alt.Color:
+def colour(groups: Sequence[Group], *, lines: bool = False) -> alt.Color:
     """The colours of configurations, with their labels in the legend."""
-    return legend.colour({place: label for label, place in slots(groups).items()}, shown=shown)
+    return legend.colour({place: label for label, place in slots(groups).items()}, lines=lines)
 
 
 def cloud(groups: Sequence[Group]) -> pl.DataFrame:
@@ -119,11 +119,12 @@ def running_chart(groups: Sequence[Group]) -> alt.TopLevelMixin:
     )  # fmt: skip
     held = rates(groups)
     over = alt.Chart(with_slots(held, groups)).encode(x, y, key)
-    line = over.mark_line(strokeWidth=1.8).encode(legend.dash())
     dots = over.mark_point(filled=True, size=50, opacity=1).encode(
         legend.shape(), tooltip=[*tip, alt.Tooltip("windows:Q", title="steady windows")]
     )
-    layers = alt.layer(behind, line, dots, *_cap_layers(groups, key))
+    layers = alt.layer(
+        behind, *legend.dashed(over, slots(groups).values()), dots, *_cap_layers(groups, key)
+    )
     return cast("alt.TopLevelMixin", layers.properties(**_SIZE))
 
 
@@ -158,7 +159,7 @@ def bench_chart(groups: Sequence[Group]) -> alt.TopLevelMixin | None:
         alt.Y("tok_s:Q", title="output tok/s"),
         colour(groups),
     )
-    line = base.mark_line(strokeWidth=1.8).encode(legend.dash())
+    lines = legend.dashed(base, slots(groups).values())
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(
         legend.shape(),
         tooltip=[
@@ -167,7 +168,7 @@ def bench_chart(groups: Sequence[Group]) -> alt.TopLevelMixin | None:
             alt.Tooltip("tok_s:Q", title="output tok/s", format=",.1f"),
         ],
     )
-    return cast("alt.TopLevelMixin", alt.layer(line, dots).properties(**_SIZE))
+    return cast("alt.TopLevelMixin", alt.layer(*lines, dots).properties(**_SIZE))
 
 
 def comparison_chart(comparison: Comparison) -> alt.TopLevelMixin:

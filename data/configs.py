@@ -116,6 +116,12 @@ def _total(run: RunData, name: str, value: Any) -> Any:
 
 def differing(runs: Sequence[RunData]) -> list[Difference]:
     """The settings in which runs differ; of different engines only what both have."""
+    return [row for row in listed(runs) if _differs(row.settings) and not _untold(row)]
+
+
+def listed(runs: Sequence[RunData]) -> list[Difference]:
+    """Every setting that the logs of the runs tell, equal ones too; of different engines what is
+    known under a shared name."""
     if len({run.card["engine"] for run in runs}) > 1:
         every, missing = [_shared(run) for run in runs], UNKNOWN
     else:
@@ -127,10 +133,14 @@ def differing(runs: Sequence[RunData]) -> list[Difference]:
         if name in _SKIP or (dumps_all and not all(name in known for known in every)):
             continue
         values = tuple(known.get(name, Setting(name, None, None, None)) for known in every)
-        unsaid = missing == UNKNOWN and None in (value.value for value in values)
-        if _differs(values) and not (unsaid and name not in _TOLD_ANYWAY):
-            found.append(Difference(name, values, is_speculation(name), missing))
+        found.append(Difference(name, values, is_speculation(name), missing))
     return found
+
+
+def _untold(row: Difference) -> bool:
+    """Of different engines a value that one does not print is no difference."""
+    unsaid = row.missing == UNKNOWN and None in (value.value for value in row.settings)
+    return unsaid and row.name not in _TOLD_ANYWAY
 
 
 def _differs(values: Sequence[Setting]) -> bool:

@@ -7,8 +7,8 @@ the legend turns a slot into the name that belongs to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import altair as alt
 
@@ -20,22 +20,26 @@ _SHAPES: Final = (
     "stroke",
 )  # fmt: skip
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
-_NAME_WIDTH: Final = 210  # pixels of a name in the legend
+_NAME_WIDTH: Final = 300  # pixels of a name in the legend
+_LONG: Final = 20  # characters: of longer names one stands in a line
 
 
-def colour(names: Mapping[str, str], *, shown: bool = True) -> alt.Color:
+def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False) -> alt.Color:
     """The colour by the column `slot`.
 
     Args:
         names: what the legend says of each slot that is drawn.
         shown: whether there is a legend.
+        lines: it shows lines, not points.
     """
     said = "".join(
         f"datum.label == '{slot}' ? {json.dumps(name)} : " for slot, name in names.items()
     )
+    columns = 1 if max(map(len, names.values()), default=0) > _LONG else 2
     legend = alt.Legend(
-        title=None, orient="top", columns=2, labelLimit=_NAME_WIDTH, symbolType="circle",
-        symbolOpacity=1, values=list(names), labelExpr=f"{said}datum.label",
+        title=None, orient="top", columns=columns, labelLimit=_NAME_WIDTH, values=list(names),
+        labelExpr=f"{said}datum.label", symbolType="stroke" if lines else "circle",
+        symbolSize=500 if lines else 110, symbolOpacity=1,
     ) if shown else None  # fmt: skip
     return alt.Color("slot:N", scale=alt.Scale(domain=SLOTS), legend=legend)
 
@@ -46,6 +50,16 @@ def shape() -> alt.Shape:
 
 
 def dash() -> alt.StrokeDash:
-    """Besides its colour a slot has a kind of line."""
+    """Besides its colour a slot has a kind of line; for charts without points."""
     scale = alt.Scale(domain=SLOTS, range=[list(dashes) for dashes in _DASHES])
     return alt.StrokeDash("slot:N", scale=scale, legend=None)
+
+
+def dashed(base: alt.Chart, slots: Iterable[str]) -> list[Any]:
+    """A line a slot in its kind of line; unlike `dash` it leaves the legend to the points."""
+    return [
+        base.transform_filter(f"datum.slot == '{slot}'").mark_line(
+            strokeWidth=1.8, strokeDash=list(_DASHES[int(slot) % len(_DASHES)])
+        )
+        for slot in slots
+    ]

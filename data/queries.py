@@ -120,6 +120,14 @@ def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     ).pl()
 
 
+def baseline_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """The runs that are marked as baselines, newest first."""
+    rows = con.sql(
+        "SELECT run_id FROM runs WHERE baseline ORDER BY started_at DESC NULLS LAST, run_id"
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
 def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
     """Counts and sums that differ after every append that stored something of this run."""
     row = con.execute(

@@ -17,3 +17,10 @@ class Figure:
     spec: dict[str, Any]
     alt: str
     table: pl.DataFrame
+
+
+def spec_of(chart: Any) -> dict[str, Any]:
+    """An Altair chart as Vega-Lite that is as wide as the page lets it be."""
+    spec: dict[str, Any] = chart.to_dict()
+    spec.pop("width", None)
+    return spec

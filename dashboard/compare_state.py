@@ -1,0 +1,77 @@
+"""Which runs the Compare page lays side by side, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import streamlit as st
+
+from dashboard import sentences
+from dashboard.context import Context
+from data import aligned, queries, run_data
+from data.compare import Comparison, Group, compare, grouped
+from data.run_data import RunData
+
+Changes = tuple[float | None, ...]
+Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison, and what of the chosen runs it leaves out."""
+
+    comparison: Comparison | None  # None: fewer than two runs have anything to compare
+    groups: Sequence[Group]
+    notes: tuple[str, ...]
+
+
+def names(runs: pl.DataFrame) -> dict[str, str]:
+    """The runs to choose from, by id, as lists name them; newest first."""
+    return {row["run_id"]: sentences.run_name(row) for row in runs.iter_rows(named=True)}
+
+
+def asked(context: Context, run_ids: Sequence[str]) -> Asked:
+    """The runs with what the store holds of them now."""
+    with context.store.cursor() as con:
+        return tuple((run_id, queries.run_changes(con, run_id)) for run_id in run_ids)
+
+
+def loaded(context: Context, wanted: Asked) -> list[RunData]:
+    """The runs, each read once for all visitors until it changes."""
+    store = str(context.store.path)
+    return [_run(context, store, run_id, changes) for run_id, changes in wanted]
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _run(_context: Context, store: str, run_id: str, changes: Changes) -> RunData:
+    with _context.store.cursor() as con:
+        return run_data.load(con, run_id)
+
+
+@st.cache_resource(max_entries=16, show_spinner="Comparing the runs …")
+def compared(_context: Context, store: str, wanted: Asked) -> Compared:
+    """All runs against the first one."""
+    runs = loaded(_context, wanted)
+    useful = [run for run in runs if run.windows.height]
+    notes = tuple(
+        f"{run.name} has no decode or stats line, so it is left out." for run in runs
+        if not run.windows.height
+    )  # fmt: skip
+    if len(useful) < 2:
+        return Compared(None, (), notes)
+    groups = grouped([(run.card["label"], run) for run in useful])
+    if len(groups) == 1:
+        # Starts of one configuration: then how starts differ is what was asked for.
+        groups = grouped([(f"{run.name}, start {n}", run) for n, run in enumerate(useful, 1)])
+        notes += ("These are starts of one configuration: what differs is chance or surroundings.",)
+    return Compared(compare(groups), tuple(groups), notes)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def curves(_context: Context, store: str, wanted: Asked, by: str) -> tuple[pl.DataFrame, list[str]]:
+    """The throughput of the runs on one axis, and the names of those that it cannot hold."""
+    with _context.store.cursor() as con:
+        frame, silent = aligned.series(con, loaded(_context, wanted), by)
+    return frame, [run.name for run in silent]

@@ -1,0 +1,112 @@
+"""The Compare page: which set-up is faster, how sure is that, and what is different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import streamlit as st
+
+from dashboard import compare_state, compare_view, figure_block, words
+from dashboard.charts import compare as charts
+from dashboard.compare_state import Asked
+from dashboard.context import Context, current
+from dashboard.guard import guarded
+from data import aligned, queries
+from data.compare import Group
+
+MOST: Final = 8  # runs beside the baseline: colours beyond would repeat
+
+
+@guarded
+def page() -> None:
+    """The choice, the verdict, and its evidence."""
+    context = current()
+    head = st.empty()
+    head.subheader("Comparing …", anchor=False)
+    with context.store.cursor() as con:
+        named = compare_state.names(queries.runs_named(con))
+        marked = queries.baseline_runs(con)
+    if len(named) < 2:
+        head.subheader("Two runs are needed for a comparison.", anchor=False)
+        st.info(
+            "Bring in logs with `servescope import /path/to/logs`, or follow a server with "
+            "`servescope up`. Each start of a server is a run of its own."
+        )
+        return
+    chosen = _choose(named, marked)
+    if len(chosen) < 2:
+        head.subheader("Choose what to compare with the baseline.", anchor=False)
+        return
+    wanted = compare_state.asked(context, chosen)
+    found = compare_state.compared(context, str(context.store.path), wanted)
+    for note in found.notes:
+        st.caption(words.plain(note))
+    if found.comparison is None:
+        head.subheader("There is nothing to compare in these runs.", anchor=False)
+        return
+    first, *others = compare_view.verdicts(found.comparison)
+    head.subheader(words.plain(first), anchor=False)
+    for verdict in others:
+        st.text(verdict)
+    for cause in compare_view.causes(found.comparison):
+        st.warning(words.plain(cause), icon=":material/warning:")
+    compare_view.numbers(found.comparison)
+    _settings(found.groups)
+    compare_view.running(found.groups)
+    _aligned(context, wanted, found.groups)
+    compare_view.spread(found.groups)
+    compare_view.what_speculation_costs(found.comparison)
+    compare_view.downloads(found.comparison)
+
+
+def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:
+    """The runs to compare, the baseline first. Both choices stand in the address, by id."""
+    state, address = st.session_state, st.query_params
+    if state.get("compare_base") not in named:
+        asked = address.get("base")
+        newest = list(named)
+        usual = next((run_id for run_id in newest if run_id in marked), newest[1])
+        state["compare_base"] = asked if asked in named else usual
+    if "compare_with" not in state:
+        asked_with = [run_id for run_id in address.get_all("with") if run_id in named]
+        default = next(run_id for run_id in named if run_id != state["compare_base"])
+        state["compare_with"] = asked_with[:MOST] or [default]
+    state["compare_with"] = [run_id for run_id in state["compare_with"] if run_id in named]
+    left, right = st.columns([2, 3], vertical_alignment="bottom")
+    base = left.selectbox(
+        "Baseline", list(named), format_func=lambda run_id: named.get(run_id, run_id),
+        key="compare_base", filter_mode="contains",
+    )  # fmt: skip
+    others = right.multiselect(
+        "Against it", list(named), format_func=lambda run_id: named.get(run_id, run_id),
+        key="compare_with", max_selections=MOST, filter_mode="contains",
+        placeholder="Choose one or more runs", wrap=True,
+    )  # fmt: skip
+    others = [run_id for run_id in others if run_id != base]
+    address["base"] = base
+    address["with"] = others
+    return [base, *others]
+
+
+def _settings(groups: Sequence[Group]) -> None:
+    st.markdown("**Settings that differ**")
+    compare_view.show_settings(groups)
+
+
+def _aligned(context: Context, wanted: Asked, groups: Sequence[Group]) -> None:
+    title = "Generation throughput over time"
+    st.markdown(f"**{title}**")
+    by = st.segmented_control(
+        "Time since", list(aligned.ORIGINS), default=aligned.READY, required=True, key="since",
+        bind="query-params", help="What is laid over each other: the moment a server was ready, "
+        "its first request, or the clock of its log.",
+    )  # fmt: skip
+    frame, silent = compare_state.curves(context, str(context.store.path), wanted, by)
+    figure = charts.aligned_figure(frame, groups, by, title=title)
+    if figure is None:
+        st.caption(f"No log tells the moment: {by}.")
+        return
+    figure_block.show(figure)
+    if silent:
+        st.caption(words.plain(f"Not drawn, its log does not tell the moment: {', '.join(silent)}"))
