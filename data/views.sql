@@ -103,8 +103,14 @@ FROM results r LEFT JOIN windows w ON w.bench_id = r.bench_id;
 
 -- Events of one cause as one row, its root first: of a death the first fault that tells of no other
 -- one, and only where there is none the first effect. count is of lines, folded ones included.
+-- One that spans two files is named after a place in the first of them.
 CREATE OR REPLACE VIEW incidents AS
-WITH roots AS (
+WITH placed AS (
+    SELECT *, bool_or(ends_with(incident_id, '-' || printf('%x', byte_offset)))
+        OVER (PARTITION BY incident_id, file_id) AS in_first_file
+    FROM events
+    WHERE incident_id IS NOT NULL
+), roots AS (
     SELECT incident_id,
         arg_min(
             {
@@ -112,7 +118,7 @@ WITH roots AS (
                 'source_id': source_id, 'file_id': file_id, 'byte_offset': byte_offset,
                 'line_no': line_no, 'data': data
             },
-            (kind IN ('effect', 'stop', 'after_stop'), byte_offset)
+            (kind IN ('effect', 'stop', 'after_stop'), NOT in_first_file, byte_offset)
         ) AS root,
         any_value(run_id) AS run_id,
         bool_or(severity = 'fault') AS is_fault,
@@ -120,8 +126,7 @@ WITH roots AS (
         min(ts) AS first_ts,
         max(ts) AS last_ts,
         sum(coalesce("count", 1))::BIGINT AS "count"
-    FROM events
-    WHERE incident_id IS NOT NULL
+    FROM placed
     GROUP BY incident_id
 )
 SELECT incident_id, run_id,

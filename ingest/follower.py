@@ -23,6 +23,7 @@ from ingest.pipeline import SourceInfo
 from ingest.reading import ContentChangedError, Reading
 from ingest.sources.log_file import LogFile, Place
 from ingest.status import StatusBoard
+from ingest.succession import Succession
 from ingest.worker import Worker
 from ingest.writer import Writer
 
@@ -83,7 +84,8 @@ class Follower(Worker):
         except ContentChangedError as change:
             _log.warning("%s: %s, reading from the start", reading.file.name, change)
             self._let_go()
-            self._open(changed=str(change))
+            text = f"{reading.named} was {change}; reading from its start"
+            self._open((str(change), text))
             self.wake.set()
 
     def _check_path(self, reading: Reading) -> None:
@@ -97,10 +99,10 @@ class Follower(Worker):
         elif not self._stopping.is_set():
             self._board.set(state=status.FOLLOWING, percent=None, error=None, retry_at=None)
 
-    def _open(self, changed: str | None = None) -> bool:
+    def _open(self, news: tuple[str, str] | None = None) -> bool:
         """Take up the file where it was left; False while there is none.
 
-        `changed`: what happened to it, if it is the same file with another content.
+        `news`: what happened to the file before, as kind and detail of a note.
         """
         self._greet()
         target = self._place.newest()
@@ -112,14 +114,14 @@ class Follower(Worker):
             self._board.set(state=status.WAITING)
             return False
         try:
-            self._take_up(file, target, changed)
+            self._take_up(file, target, news)
         except BaseException:
             if self._reading is None:
                 self._release(file)
             raise
         return True
 
-    def _take_up(self, file: LogFile, target: str, changed: str | None) -> None:
+    def _take_up(self, file: LogFile, target: str, news: tuple[str, str] | None) -> None:
         # What an earlier generation has queued belongs before the look into the checkpoints.
         self._writer.flush()
         with self._store.cursor() as con:
@@ -130,55 +132,59 @@ class Follower(Worker):
             run_id = queries.latest_run(con, self._source.source_id) if point.last else None
         if run_id is not None:
             self._board.set(run_id=run_id)
-        seq = point.seq
+        chain = Succession(self._feed.put, point.seq)
         known = point.last is not None and last is not None and point.last.file_id == last.file_id
         if last is not None and not known:
-            seq = max(seq, self._finish_before(file, target, last))
-        reading = Reading(self._hinted(file), file, point.last, seq)
-        if changed is not None:
-            reading.note(changed, f"{target} was {changed}; reading from its start")
+            self._finish_before(file, target, last, chain)
+        before = chain.next(target, fresh=point.last is None)
+        self._writer.flush()
+        reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)
+        if news is not None:
+            reading.note(*news)
         elif point.last is not None and point.last.path != target:
             reading.note("renamed", f"{point.last.path} goes on as {target}")
         elif last is not None and not known and not last.finished:
             reading.note("rotated", f"{target} was replaced while it was not followed")
         self._begin(reading)
 
-    def _finish_before(self, file: LogFile, target: str, last: Checkpoint) -> int:
-        """Read what came between `last` and this file; gives the highest seq."""
-        seq = last.seq
+    def _finish_before(
+        self, file: LogFile, target: str, last: Checkpoint, chain: Succession
+    ) -> None:
+        """Read what came between `last` and this file."""
+        chain.seq = max(chain.seq, last.seq)
         earlier = unread_before(self._place, target, last)
-        for name in earlier:
-            seq = max(seq, self._read_whole(name, target, seq))
-        if not earlier and not last.finished and not self._stopping.is_set():
-            # What was left of it is gone; its run ended there as far as anybody can tell.
-            closing_up = Reading(self._source, file, last, seq)
-            closing_up.named = last.path
-            self._feed.put(closing_up.finish())
-            seq = closing_up.seq
-        self._writer.flush()
-        return seq
+        if earlier is None:  # what was left of it is gone
+            gone = last if last.finished else Reading(self._source, file, last, chain.seq)
+            if isinstance(gone, Reading):
+                gone.named = last.path
+            chain.ended(last.path, gone)
+        for name in earlier or ():
+            self._read_whole(name, target, chain)
 
-    def _read_whole(self, name: str, target: str, seq: int) -> int:
-        """Read a file to its end that nothing is written to any more; gives the highest seq."""
+    def _read_whole(self, name: str, target: str, chain: Succession) -> None:
+        """Read a file to its end that nothing is written to any more."""
+        # A rotated log is read on under the name it had.
+        named = target if self._place.source_id == target else name
         with closing(self._place.open(name)) as file:
             if self._claims.take(file, self._source.source_id) is not None:
-                return seq
+                return
             try:
                 self._writer.flush()
                 with self._store.cursor() as con:
                     taken = self._claims.others(file)
                     point = resume_point(con, file, self._place, adopt_copies=True, taken=taken)
                 last = point.last
+                before = chain.next(named, fresh=last is None)
                 if last is not None and last.finished and not file.reaches(last.byte_offset + 1):
-                    return seq
-                reading = Reading(self._hinted(file), file, last, max(seq, point.seq))
-                if name != target and self._place.source_id == target:
-                    reading.named = target  # a rotated log is read on under the name it had
+                    chain.ended(named, last)
+                    return
+                seq = max(chain.seq, point.seq)
+                reading = Reading(self._hinted(file), file, last, seq, before=before)
+                reading.named = named
                 self._claims.tell(file, reading.file_id)
                 self._feed.read_on(reading, final=True)
                 if not self._stopping.is_set():
-                    self._feed.put(reading.finish())
-                return reading.seq
+                    chain.ended(named, reading)
             finally:
                 self._claims.release(file)
 
@@ -230,12 +236,8 @@ class Follower(Worker):
         self._feed.read_on(reading, final=True)
         if self._stopping.is_set():
             return
-        reading.note(
-            "rotated", f"{reading.file.name} was replaced; the old file was read to its end"
-        )
-        self._feed.put(reading.finish())
         self._let_go()
-        self._open()
+        self._open(("rotated", f"{reading.named} was replaced; the old file was read to its end"))
         self.wake.set()
 
     def _let_go(self) -> bool:

@@ -93,5 +93,6 @@ class HeldMarks:
             held = held.with_columns(wrap=pl.lit(None, records.TIME), zoned=False)
         held = held.select(pl.col("line", "off", "no"), pl.col("wrap").cast(pl.String), "zoned")
         self.held = [(redact_text(row[0]), *row[1:]) for row in held.rows()]
-        self.stamp = last_stamp(text, text.height) or self.stamp
+        # Held lines are read again, after the stamp that stands before them.
+        self.stamp = last_stamp(text, text.height - held.height) or self.stamp
         return marks

@@ -71,13 +71,13 @@ def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint
     return _whole(con, last) if last is not None else None
 
 
-def unread_before(place: Place, name: str, last: Checkpoint) -> list[str]:
+def unread_before(place: Place, name: str, last: Checkpoint) -> list[str] | None:
     """The files with lines that came after `last` and before the file `name`, oldest first.
 
-    The first of them is the one that `last` was read from. Empty if that is gone: then nothing
+    The first of them is the one that `last` was read from. None if that is gone: then nothing
     tells which of the others were read.
     """
-    found = []
+    found: list[str] = []
     for entry in place.before(name):
         found.append(entry.name)
         try:
@@ -88,7 +88,7 @@ def unread_before(place: Place, name: str, last: Checkpoint) -> list[str]:
             raise
         except SourceError:  # deleted meanwhile, or not to be read: older ones may still be
             found.pop()
-    return []
+    return None
 
 
 def _alike(con: duckdb.DuckDBPyConnection, file: LogFile) -> Iterator[Checkpoint]:

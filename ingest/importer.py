@@ -17,9 +17,10 @@ from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
 from ingest.sources.log_file import LogFile, Place
-from ingest.sources.names import LOGS
+from ingest.sources.names import LOGS, in_turn
 from ingest.sources.packed import Unpacked
 from ingest.sources.places import place_of
+from ingest.succession import Succession
 from ingest.writer import Writer
 
 GATHER_BYTES = 64 << 20
@@ -68,8 +69,11 @@ def import_logs(
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report)
         writer = Writer(store, retry=False, gather=GATHER_BYTES)
+        order = in_turn(found)
+        chain = Succession(partial(_put_end, writer, report), order=order)
         try:
-            for name, size in found.items():
+            for name in order:
+                size = found[name]
                 report.files += 1
                 if not size:
                     report.notes.append(f"{name}: no lines yet")
@@ -81,10 +85,12 @@ def import_logs(
                         hint = file.changed_at()
                         source = SourceInfo(name, label, known_zone, hint, store.salt)
                         store.add_source(name, place.kind, name, label, known_zone)
-                        _import(store, writer, source, file, place, report, bar, claims)
+                        _import(store, writer, source, file, place, report, bar, claims, chain)
                         # The next reader, of this or a copy, goes on from what is stored.
                         writer.flush()
                 bar.done(size)
+            chain.close()
+            writer.flush()
         finally:
             writer.stop()
     return report
@@ -187,21 +193,30 @@ def _import(
     report: ImportReport,
     bar: _Bar,
     claims: Claims,
+    chain: Succession,
 ) -> None:
     with store.cursor() as con:
         point = resume_point(con, file, place, adopt_copies=True, taken=claims.others(file))
     last = point.last
+    before = chain.next(file.name, fresh=last is None)
     if last is not None and last.finished and not file.reaches(last.byte_offset + 1):
+        chain.ended(file.name, last)
         elsewhere = "" if last.path == file.name else f" as {last.path}"
         report.notes.append(f"{file.name}: already stored{elsewhere}")
         return
     known = report.samples, len(report.run_ids)
     with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead:
-        reading = Reading(source, file, last, point.seq, ahead)
+        reading = Reading(source, file, last, max(point.seq, chain.seq), ahead, before)
         claims.tell(file, reading.file_id)
         _read_to_end(reading, writer, report, bar)
+        chain.ended(file.name, reading)
     if last is None and known == (report.samples, len(report.run_ids)):
         report.notes.append(f"{file.name}: no line of an SGLang or vLLM server in it")
+
+
+def _put_end(writer: Writer, report: ImportReport, append: Append) -> None:
+    report.count(append)
+    writer.put(append, lambda: None)
 
 
 def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _Bar) -> None:
@@ -223,6 +238,5 @@ def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _B
             f"{file.name}: is cut off or damaged; the {reading.offset:,} bytes that could be "
             "unpacked are stored"
         )
-    put(reading.finish())
     if not settled and file.reaches(reading.offset + 1):
         report.notes.append(f"{file.name}: its last line is unfinished and was left for later")

@@ -15,21 +15,23 @@ from typing import Any
 
 import polars as pl
 
+from data.errors import SourceError
 from ingest import access_rows, event_rows, measure, rows_of
 from ingest.blocks import HEAD_BYTES
 from ingest.held import HeldMarks
 from ingest.incidents import begins_run, folded
-from ingest.ranks import Late, Ranks, late_frame
+from ingest.ranks import Late, Ranks
 from ingest.runs import Run, RunBook, dump_run, load_run
 from ingest.scan import GATES, Readers, Scanned, scan
 from ingest.serving import Serving, engine_of
+from ingest.succession import Before, Places, carried, earlier_of
 from ingest.times import times_of
 from parsers import access, lines, records, sglang, vllm
 from parsers.clock import Clock
 from parsers.marks import Mark
 from parsers.samples import Reader
 
-STATE_VERSION = 1
+STATE_VERSION = 2  # 2: a run may begin in an earlier file
 _KINDS = (*sglang.KINDS, *vllm.KINDS)
 _LOOKS = re.compile(f"{sglang.LOOKS}|{vllm.LOOKS}")
 
@@ -87,10 +89,12 @@ class Pipeline:
     _readers: Readers = field(default_factory=lambda: Readers(Reader(_KINDS, GATES, _LOOKS)))
     _marks: HeldMarks = field(init=False)
     _place: dict[str, str] = field(init=False)
+    _places: Places = field(init=False)
 
     def __post_init__(self) -> None:
         hint = self.source.clock_hint
         self._place = {"source_id": self.source.source_id, "file_id": self.file_id}
+        self._places = Places(self.source.source_id, self.file_id)
         self._book = RunBook(self.file_id)
         self._marks = HeldMarks(self.source.salt)
         self._clock = Clock(
@@ -103,6 +107,16 @@ class Pipeline:
         pipeline = cls(source, file_id)
         if state:
             pipeline._load(json.loads(state))
+        return pipeline
+
+    @classmethod
+    def succeed(cls, source: SourceInfo, file_id: str, before: Before) -> Pipeline:
+        """A pipeline for the file after one that was read to its end: its run goes on."""
+        pipeline = cls(source, file_id)
+        hint = pipeline._clock.hint
+        pipeline._load(carried(before))
+        if pipeline._clock.year is None:
+            pipeline._clock.hint = hint  # its lines are younger than the file before
         return pipeline
 
     @property
@@ -119,10 +133,17 @@ class Pipeline:
                 **self._marks.dump(),
                 "minute": self._minute,
                 "encoding": self._encoding,
+                "earlier": self._places.earlier,
             }
         )
 
     def _load(self, state: Mapping[str, Any]) -> None:
+        if (version := state.get("version", 1)) > STATE_VERSION:
+            raise SourceError(
+                f"{self.source.source_id}: was read by a newer Servescope (its checkpoint is of "
+                f"version {version}, this one knows up to {STATE_VERSION}); upgrade Servescope, or "
+                "choose another --store"
+            )
         self.offset, self.line_no = state["offset"], state["line_no"]
         known = {**state["clock"], "zone": self.source.zone, "as_printed": self.source.as_printed}
         self._clock = Clock(**known)
@@ -133,6 +154,7 @@ class Pipeline:
         self._marks.load(state["held"], state["stamp"])
         # States of older releases know no minute.
         self._minute, self._encoding = state.get("minute"), state.get("encoding")
+        self._places = replace(self._places, earlier=earlier_of(state))
 
     @property
     def encoding(self) -> str | None:
@@ -181,7 +203,8 @@ class Pipeline:
         return self._read(scanned, final=False)
 
     def finish(self) -> Batch:
-        """What only the end of the file makes known; nothing may be fed after it."""
+        """What only the end of the log makes known. Should there be more of it after all, in this
+        file or in one after it, a pipeline that resumes goes on with the run."""
         run = self._book.current
         batch = self._read(self.scan(b"", self.offset), final=True)
         if run is None:
@@ -191,7 +214,7 @@ class Pipeline:
         run.settle()
         row = run.row(self.source.source_id, self.source.label)
         facts = records.frame([row] if row else [], records.RUN_FACTS)
-        late = late_frame(self.file_id, self._ranks.close(run))
+        late = self._places.late(self._ranks.settle(run))
         return replace(
             batch,
             intervals=pl.concat([batch.intervals, late]),
@@ -219,7 +242,7 @@ class Pipeline:
         rows = [run.row(self.source.source_id, self.source.label) for _, run in starts]
         return Batch(
             samples,
-            late_frame(self.file_id, late),
+            self._places.late(late),
             records.frame(events + refused, records.EVENTS),
             records.frame([row for row in rows if row], records.RUN_FACTS),
             rows_of.requests(self._place, asked, asked_ts, starts),
@@ -258,7 +281,7 @@ class Pipeline:
             self._revive(run, printed, mark.off)
             run.served |= serving.between(run.start_off, mark.off)
             if not run.repeats(mark):
-                events += event_rows.rows(self._place, mark, ts, run)
+                events += event_rows.rows(self._places, mark, ts, run)
         begin(self.offset + 1)
         for start, run in starts:
             run.served |= serving.between(max(start, run.start_off), self.offset)

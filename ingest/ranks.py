@@ -13,7 +13,7 @@ import polars as pl
 
 from ingest import measure
 from ingest.runs import READY_AFTER_SAMPLES, Run
-from parsers import records, speculation
+from parsers import speculation
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
 
@@ -94,22 +94,22 @@ class Ranks:
 
     def close(self, run: Run) -> Late:
         """Corrections of a run that is over; its ranks are dropped."""
-        keys = [key for key in self._ranks if key.startswith(f"{run.run_id}|")]
-        ranks = [self._ranks.pop(key) for key in keys]
+        late = self.settle(run)
+        for key in self._of(run):
+            del self._ranks[key]
+        return late
+
+    def settle(self, run: Run) -> Late:
+        """Corrections of a run that seems to be over."""
+        ranks = [self._ranks[key] for key in self._of(run)]
         return [
             (run.run_id, off, seconds)
             for rank in ranks
             for off, seconds in rank.decode.finish() + rank.prefill.finish()
         ]
 
-
-def late_frame(file_id: str, late: Late) -> pl.DataFrame:
-    """Corrected intervals as rows of `sample_intervals`."""
-    rows = [
-        {"run_id": run, "file_id": file_id, "byte_offset": off, "interval_s": seconds}
-        for run, off, seconds in late
-    ]
-    return records.frame(rows, records.INTERVALS)
+    def _of(self, run: Run) -> list[str]:
+        return [key for key in self._ranks if key.startswith(f"{run.run_id}|")]
 
 
 def _spec_card(run: Run, rows: pl.DataFrame) -> SpecCard:

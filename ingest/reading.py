@@ -14,10 +14,11 @@ from contextlib import contextmanager
 
 from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
-from ingest.ledger import Append, Ledger, Mark, skipped_line
+from ingest.ledger import Append, Ledger, Mark, no_records, skipped_line
 from ingest.pipeline import Batch, Pipeline, SourceInfo
 from ingest.scan import Scanned
 from ingest.sources.log_file import HEAD_BYTES, LogFile
+from ingest.succession import Before
 
 SCANS_AHEAD = 2  # blocks that a bulk import scans beside the one it absorbs
 
@@ -36,14 +37,20 @@ class Reading:
         last: Checkpoint | None,
         seq: int = 0,
         ahead: Executor | None = None,
+        before: Before | None = None,
     ) -> None:
-        """`ahead`: scans the next block while the one before is absorbed (bulk import only)."""
+        """`ahead`: scans the next block while the one before is absorbed (bulk import only).
+        `before`: the file whose run goes on in this one, of which nothing was read yet."""
         self.file = file
         self.named = file.name  # what the checkpoints call it
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self._ledger = Ledger(source.source_id, seq, last)
         self._source = source
-        self._pipeline = Pipeline.resume(source, self.file_id, last.state if last else None)
+        self._pipeline = (
+            Pipeline.succeed(source, self.file_id, before)
+            if before is not None
+            else Pipeline.resume(source, self.file_id, last.state if last else None)
+        )
         self._blocks = BlockReader(file, last.byte_offset if last else 0)
         self._offset = self._blocks.offset
         self._ahead = ahead
@@ -125,6 +132,14 @@ class Reading:
     def finish(self) -> Append:
         """The file is complete: close what was left open."""
         return self._append(self._pipeline.finish(), Block(b""), finished=True)
+
+    def hand_over(self) -> Append:
+        """The file is complete, and its run goes on in another one."""
+        return self._append(no_records(), Block(b""), finished=True)
+
+    def before(self) -> Before:
+        """What the file after this one takes over."""
+        return Before(self.file_id, self._pipeline.state)
 
     def _parse(self, block: Block, scanned: Scanned) -> Batch:
         if block.skipped:

@@ -192,7 +192,9 @@ class RunBook:
         run = self.current or self.open(mark.off)
         if mark.boots and run.start_off != mark.off:
             over = run.ended is not None and (run.end_off or 0) < mark.off
-            if over or run.served or served(run.start_off, mark.off):
+            # A boot that begins a file, or comes after a whole one in the file before, is another.
+            other = run.start_off < 0 and (mark.off == 0 or "args" in run.facts)
+            if over or other or run.served or served(run.start_off, mark.off):
                 run = self.open(mark.off)
         run.booted |= mark.boots and not run.served
         return run

@@ -26,6 +26,7 @@ MIXED, STEADY, AFTER_IDLE, STARTUP = range(len(CHOICES["window"]))
 IDLE_WINDOWS = 3  # a rank is idle after so many of its median windows without a line
 LONG_WINDOWS = 30  # … and after so many even where no prefill line says so
 _HISTORY = 15
+_NOWHERE = np.iinfo(np.int64).min  # before any place; those in files before are negative
 DEFAULT_STEPS = 40  # SGLang's decode_log_interval where the arguments are unknown
 
 
@@ -225,11 +226,11 @@ def _measure_decodes(
 ) -> None:
     running = _floats(rows, "running_reqs")[at]
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
-    opened = np.append(-1 if rank.decode_off is None else rank.decode_off, off[at][:-1])
+    opened = np.append(_NOWHERE if rank.decode_off is None else rank.decode_off, off[at][:-1])
     nth = np.arange(len(at))
     idle = usual.is_idle(_certain_gap(windows.gap, ts[at]), nth)
     idle |= usual.is_idle(_certain_gap(windows.silence, ts[at]), nth, LONG_WINDOWS)
-    first = opened < 0
+    first = opened == _NOWHERE
     startup = _before_ready(off[at], run) | _before_ready(opened, run)
     same = (running == before) & (running > 0) & ~idle & ~startup & ~first
     steady = same & (windows.prompts == 0) & ~windows.opened_by_prefill & (not run.decode_only)
@@ -270,7 +271,7 @@ def measure_vllm(rows: pl.DataFrame, rank: Rank, run: RunClock, default_s: float
     configured = idle | first
     stamps, late = rank.decode.split(ts, off, ~configured)
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
-    opened = np.append(-1 if rank.decode_off is None else rank.decode_off, off[:-1])
+    opened = np.append(_NOWHERE if rank.decode_off is None else rank.decode_off, off[:-1])
     startup = _before_ready(off, run) | (_before_ready(opened, run) & ~first)
     steady = (running == before) & (running > 0) & (prompt == 0) & ~configured & ~startup
     rank.running, rank.decode_off = float(running[-1]), int(off[-1])

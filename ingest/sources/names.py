@@ -68,6 +68,50 @@ def latest_first(entries: Iterable[Entry]) -> list[Entry]:
     return sorted(found, key=lambda entry: (entry.changed_ns, entry.name), reverse=True)
 
 
+def follows(earlier: str, later: str) -> bool:
+    """Whether two names are of one log, the second of what was written straight after the first
+    as far as names tell; the same name is."""
+    if _log_of(earlier) != _log_of(later):
+        return False
+    before, after = _turn(earlier), _turn(later)
+    if before is None or before[0] == "date":  # days without a line leave out dates
+        return True
+    gap = int(before[1]) - (int(after[1]) if after and after[0] == "number" else 0)
+    return gap == 1 or (after is None and gap == 0)  # some count from .0
+
+
+def in_turn(files: Iterable[str]) -> list[str]:
+    """Files with those of one log together, where the first of it stands, in the order in which
+    they were written; as they came where their names do not tell."""
+    logs: dict[str, list[str]] = {}
+    for name in files:
+        logs.setdefault(_log_of(name), []).append(name)
+    return [name for names in logs.values() for name in _as_written(names)]
+
+
+def _as_written(names: list[str]) -> list[str]:
+    turns = {name: _turn(name) for name in names}
+    now = [name for name in names if turns[name] is None]
+    past = [(turn[0], turn[1], name) for name, turn in turns.items() if turn]
+    kinds = {kind for kind, _, _ in past}
+    if kinds == {"number"}:
+        past.sort(key=lambda turn: -int(turn[1]))
+    elif kinds == {"date"}:
+        past.sort(key=lambda turn: turn[1])
+    else:
+        return names
+    return [name for _, _, name in past] + now
+
+
+def _log_of(name: str) -> str:
+    """The name under which a file was written, without its turn and its packing."""
+    path = PurePosixPath(unpacked(name))
+    stem = _ROTATED.sub("", path.name)
+    if stem == path.name and path.suffix:
+        stem = _ROTATED.sub("", path.stem) + path.suffix
+    return str(path.with_name(stem))
+
+
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
     """Files by the time of their last change, the numbered and dated ones of a log in turn."""
 
