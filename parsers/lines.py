@@ -26,6 +26,7 @@ _PEEL = re.compile(
   )"""
 )
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
+_PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
 
 
 def wide_encoding(head: bytes) -> str | None:
@@ -56,9 +57,9 @@ def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame
     if encoding:
         return _split_wide(data, offset, encoding)
     try:
-        text = pl.read_lines(data)
+        text = _lines(data)
     except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
-        text = pl.read_lines(data.decode("utf-8", "replace").encode())
+        text = _lines(data.decode("utf-8", "replace").encode())
     if data.isascii() and b"\r" not in data:  # the length of a line is that of its bytes
         sizes = text["line"].str.len_bytes().to_numpy()
         starts = pl.Series(
@@ -68,6 +69,13 @@ def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
         starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
     return text.with_columns(off=starts, no=pl.int_range(text.height, dtype=pl.Int64))
+
+
+def _lines(data: bytes) -> pl.DataFrame:
+    """Column line. What begins like a packed file, polars would unpack: even "x^2"."""
+    if data.startswith(_PACKED):
+        return pl.read_lines(b"\n" + data).slice(1)
+    return pl.read_lines(data)
 
 
 def is_open(data: bytes, encoding: str | None) -> bool:

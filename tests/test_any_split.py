@@ -162,3 +162,9 @@ def test_reading_alone_and_by_pattern_agree() -> None:
     alone = read(text("99%| 1/2 [00:04<04:51,  4.62it/s]" + line for line in lines)).samples
     same = pl.exclude("byte_offset", "run_id")  # a run is named after its first record's place
     assert bulk.select(same).equals(alone.select(same))
+
+
+@pytest.mark.parametrize("start", [b"x^2", b"x\x01", b"\x1f\x8b\0", b"\x28\xb5\x2f\xfd"])
+def test_a_block_that_begins_like_a_packed_file_is_text(start: bytes) -> None:
+    line = decode("10:00:01").encode()
+    assert read(start + b"\n" + line + b"\n").samples.height == 1
