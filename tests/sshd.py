@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.server import free_port
@@ -30,16 +30,26 @@ def make_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path
 class Sshd:
     """A server with the host key and the one user key in `folder`."""
 
-    def __init__(self, folder: Path, extra: str = "", env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        extra: str = "",
+        env: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+        within: Sequence[str] = (),
+    ) -> None:
+        """`within`: a command that starts the server in another network, at `address`."""
         assert SSHD, "needs openssh-server: apt-get install openssh-server"
         self.folder = folder
         self.port = free_port()
+        self.address = address
+        self._within = list(within)
         self.env = {**os.environ, **(env or {})}
         self.host_key = make_key(folder / "host_key")
         self.user_key = make_key(folder / "user_key")
         self.config = folder / "sshd_config"
         self.config.write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.host_key}\n"
+            f"Port {self.port}\nListenAddress {address}\nHostKey {self.host_key}\n"
             f"AuthorizedKeysFile {self.user_key}.pub\nStrictModes no\nUsePAM no\n"
             f"PidFile {folder}/pid\nPermitRootLogin yes\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nAllowTcpForwarding yes\nMaxStartups 100\n"
@@ -54,13 +64,13 @@ class Sshd:
         assert SSHD is not None
         with (self.folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [SSHD, "-D", "-e", "-f", str(self.config)],
+                [*self._within, SSHD, "-D", "-e", "-f", str(self.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env,
             )  # fmt: skip
         deadline = time.monotonic() + 20
         while True:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                if probe.connect_ex((self.address, self.port)) == 0:
                     return
             assert self._process.poll() is None, (self.folder / "sshd.log").read_text()
             assert time.monotonic() < deadline, "sshd does not answer"
@@ -93,11 +103,11 @@ class Sshd:
     def known_hosts_line(self, name: str | None = None) -> str:
         """The line that makes the host key known."""
         kind, key, _ = self.host_key.with_suffix(".pub").read_text().split()
-        return f"{name or f'[127.0.0.1]:{self.port}'} {kind} {key}\n"
+        return f"{name or f'[{self.address}]:{self.port}'} {kind} {key}\n"
 
     def url(self, path: Path | str) -> str:
         """The address of a file behind this server."""
-        return f"ssh://{USER}@127.0.0.1:{self.port}{path}"
+        return f"ssh://{USER}@{self.address}:{self.port}{path}"
 
     def befriend(self, home: Path) -> None:
         """Make this user's `~/.ssh` know the server and log in with the key."""
@@ -106,14 +116,20 @@ class Sshd:
         with (folder / "known_hosts").open("a") as known:
             known.write(self.known_hosts_line())
         with (folder / "config").open("a") as config:
-            config.write(f"Match host 127.0.0.1\n  IdentityFile {self.user_key}\n")
+            config.write(f"Match host {self.address}\n  IdentityFile {self.user_key}\n")
 
 
 @contextlib.contextmanager
-def serving(folder: Path, home: Path, extra: str = "") -> Iterator[Sshd]:
+def serving(
+    folder: Path,
+    home: Path,
+    extra: str = "",
+    address: str = "127.0.0.1",
+    within: Sequence[str] = (),
+) -> Iterator[Sshd]:
     """A server that runs until the block ends and that `home` may log in to."""
     folder.mkdir(parents=True, exist_ok=True)
-    server = Sshd(folder, extra)
+    server = Sshd(folder, extra, address=address, within=within)
     server.befriend(home)
     server.start()
     try:
