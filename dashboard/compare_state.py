@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import polars as pl
 import streamlit as st
 
-from dashboard import sentences
+from dashboard import run_cache, sentences
 from dashboard.context import Context
-from data import aligned, queries, run_data
+from dashboard.run_cache import Changes, changes_of
+from data import aligned
 from data.compare import Comparison, Group, compare, grouped
 from data.run_data import RunData
 
-Changes = tuple[float | None, ...]
 Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
 
 
@@ -34,20 +34,12 @@ def names(runs: pl.DataFrame) -> dict[str, str]:
 
 def asked(context: Context, run_ids: Sequence[str]) -> Asked:
     """The runs with what the store holds of them now."""
-    with context.store.cursor() as con:
-        return tuple((run_id, queries.run_changes(con, run_id)) for run_id in run_ids)
+    return tuple((run_id, changes_of(context, run_id)) for run_id in run_ids)
 
 
 def loaded(context: Context, wanted: Asked) -> list[RunData]:
-    """The runs, each read once for all visitors until it changes."""
-    store = str(context.store.path)
-    return [_run(context, store, run_id, changes) for run_id, changes in wanted]
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _run(_context: Context, store: str, run_id: str, changes: Changes) -> RunData:
-    with _context.store.cursor() as con:
-        return run_data.load(con, run_id)
+    """The runs in that order."""
+    return [run_cache.loaded(context, run_id, changes) for run_id, changes in wanted]
 
 
 @st.cache_resource(max_entries=16, show_spinner="Comparing the runs …")

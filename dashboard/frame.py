@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import style
-from dashboard.pages import bench, compare, live, runs, sources
+from dashboard.pages import bench, compare, live, run, runs, sources
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
 _ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
@@ -20,6 +20,9 @@ st.navigation(
             live.page, title="Live", icon=":material/monitoring:", url_path="live", default=True
         ),
         st.Page(runs.page, title="Runs", icon=":material/table_rows:", url_path="runs"),
+        st.Page(
+            run.page, title="Run", icon=":material/article:", url_path="run", visibility="hidden"
+        ),
         st.Page(
             compare.page, title="Compare", icon=":material/compare_arrows:", url_path="compare"
         ),

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
 import streamlit as st
 
 from dashboard import words
+from data.card import source_name
 
 _ORDER: Final = ["running", "crashed", "lost", "stopped"]
 
 
-def summary(runs: pl.DataFrame) -> str:
-    """How many runs there are and how they ended."""
+def summary(runs: pl.DataFrame, every: pl.DataFrame) -> str:
+    """How many runs there are, how they ended, and how many of all these are."""
+    if runs.is_empty():
+        return f"None of {words.counted(every.height, 'run')}."
     counts = dict(runs["end_state"].fill_null("running").value_counts().iter_rows())
     parts = [f"{counts[state]} {state}" for state in _ORDER if state in counts]
-    return f"{words.counted(runs.height, 'run')}: {', '.join(parts)}."
+    some = f"{runs.height:,} of " if runs.height < every.height else ""
+    return f"{some}{words.counted(every.height, 'run')}: {', '.join(parts)}."
 
 
 def shown(runs: pl.DataFrame) -> pl.DataFrame:
@@ -27,8 +31,14 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
     parallel = pl.format("TP {} × DP {}", pl.col("tp").fill_null(1), pl.col("dp").fill_null(1))
     speculation = pl.when(pl.col("spec_algorithm").is_null()).then(pl.lit("none"))
     return runs.select(
-        run=pl.col("run_id").str.slice(0, 8),
-        label=pl.col("label"),
+        run=pl.format("/run?run={}", "run_id"),
+        label=pl.coalesce("label", pl.col("source_id").map_elements(source_name, pl.String)),
+        marks=pl.concat_str(
+            pl.when("baseline").then(pl.lit("baseline")),
+            pl.when("archived").then(pl.lit("archived")),
+            pl.when(pl.col("tags").list.len() > 0).then(pl.col("tags").list.join(", ")),
+            separator=", ", ignore_nulls=True,
+        ).replace("", None),
         state=pl.col("end_state").fill_null("running"),
         engine=engine,
         model=pl.col("model").str.split("/").list.last(),
@@ -52,6 +62,18 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+def baseline_of(cards: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Which of several runs the others are held against: the one that is marked, else the one
+    that started first."""
+    marked = [card for card in cards if card["baseline"]]
+    return (marked or sorted(cards, key=_start))[0]
+
+
+def _start(card: Mapping[str, Any]) -> tuple[bool, datetime]:
+    start = card["started_at"] or card["first_ts"]
+    return start is None, start or datetime.max
+
+
 STEADY_HELP = (
     "Tokens over seconds of the windows with a constant number of running requests. A dash: not "
     "measurable from this log. vLLM has such windows only while the same requests run through a "
@@ -61,10 +83,19 @@ STEADY_HELP = (
 
 def columns() -> dict[str, Any]:
     """Titles, units and definitions of the columns."""
+    return {**_identity(), **_figures()}
+
+
+def _identity() -> dict[str, Any]:
     text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
     return {
-        "run": text("Run", help="The first digits of the run's id; commands take them."),
-        "label": text("Label"),
+        "run": st.column_config.LinkColumn(
+            "Run",
+            display_text=r"run=(.{8})",
+            help="The first digits of the run's id; commands take them. Opens the run's page.",
+        ),
+        "label": text("Label", help="Its label, else its file with the folder."),
+        "marks": text("Tags", help="Baseline, archived, and the tags it was given."),
         "state": text(
             "State",
             help="Running, stopped in order, crashed, or lost: its log ends without a stop.",
@@ -81,11 +112,13 @@ def columns() -> dict[str, Any]:
         ),
         "ready_after": figure("Ready after, s", format="%.1f"),
         "duration": text("Duration"),
-        "steady": figure(
-            "Steady tok/s",
-            format="%.1f",
-            help=STEADY_HELP,
-        ),
+    }
+
+
+def _figures() -> dict[str, Any]:
+    figure = st.column_config.NumberColumn
+    return {
+        "steady": figure("Steady tok/s", format="%.1f", help=STEADY_HELP),
         "at_one": figure(
             "tok/s at 1",
             format="%.1f",
@@ -108,25 +141,3 @@ def columns() -> dict[str, Any]:
         ),
         "retractions": figure("Retractions"),
     }
-
-
-def arguments(card: Mapping[str, Any]) -> pl.DataFrame:
-    """The server's arguments, and what it later printed of its final settings."""
-    given: dict[str, Any] = json.loads(card["args"] or "{}")
-    effective: dict[str, Any] = json.loads(card["effective"] or "{}")
-    names = sorted(given.keys() | effective.keys())
-    return pl.DataFrame(
-        {
-            "name": names,
-            "argument": [_value(given, name) for name in names],
-            "printed later": [_value(effective, name) for name in names],
-        },
-        schema={"name": pl.String, "argument": pl.String, "printed later": pl.String},
-    )
-
-
-def _value(values: Mapping[str, Any], name: str) -> str | None:
-    if name not in values:
-        return None
-    value = values[name]
-    return value if isinstance(value, str) else json.dumps(value)

@@ -76,7 +76,7 @@ def shown(value: Any, missing: str = DEFAULT) -> str:
 
 def settings(run: RunData) -> dict[str, Setting]:
     """Every setting that a run's log tells, under the engine's own names."""
-    args, effective, overrides = run.args, run.effective, _overrides(run)
+    args, effective, overrides = run.args, run.effective, overridden(run)
     found = {}
     for name in dict.fromkeys([*args, *effective, *overrides]):
         value, later = args.get(name), _total(run, name, effective.get(name))
@@ -89,7 +89,7 @@ def settings(run: RunData) -> dict[str, Setting]:
     return found
 
 
-def _overrides(run: RunData) -> dict[str, dict[str, Any]]:
+def overridden(run: RunData) -> dict[str, dict[str, Any]]:
     """What overrides say, by the setting: name, given, effective."""
     texts = run.events.filter(pl.col("kind") == "override")["data"].drop_nulls()
     told = [json.loads(text) for text in texts]
@@ -100,7 +100,7 @@ def _shared(run: RunData) -> dict[str, Setting]:
     """The settings under names that both engines share; the cap over all ranks."""
     card = dict(run.card) | {CAP: _total(run, CAP, run.card[CAP])}
     effective = {name: _total(run, name, value) for name, value in run.effective.items()}
-    known = unified(card | {"effective": json.dumps(effective)}, _overrides(run).values())
+    known = unified(card | {"effective": json.dumps(effective)}, overridden(run).values())
     identity = {
         name: Setting(name, None, None, run.card[column])
         for name, column in (("engine", "engine"), ("version", "engine_version"))

@@ -128,6 +128,17 @@ def baseline_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
     return [run_id for (run_id,) in rows]
 
 
+def compared_with(con: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
+    """The run that this one is held against: the marked one of its model, the latest marked."""
+    row = con.execute(
+        "SELECT b.run_id FROM runs b, runs r WHERE r.run_id = $run_id AND b.run_id <> $run_id "
+        "AND b.baseline AND b.model IS NOT DISTINCT FROM r.model "
+        "ORDER BY b.started_at DESC NULLS LAST, b.run_id LIMIT 1",
+        {"run_id": run_id},
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
 def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
     """Counts and sums that differ after every append that stored something of this run."""
     row = con.execute(
@@ -262,6 +273,15 @@ def events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """A run's events in the order of the log: columns of parsers.records.EVENTS."""
     return con.sql(
         "SELECT * FROM events WHERE run_id = $run_id ORDER BY ts, file_id, byte_offset",
+        params={"run_id": run_id},
+    ).pl()
+
+
+def run_incidents(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """A run's faults and warnings, one row a cause, in the order of time: columns of the view."""
+    return con.sql(
+        "SELECT * FROM incidents WHERE run_id = $run_id AND severity <> 'info' "
+        "ORDER BY first_ts NULLS FIRST, byte_offset",
         params={"run_id": run_id},
     ).pl()
 

@@ -1,26 +1,26 @@
-"""The Runs page: every start of every server, one row each."""
+"""The Runs page: every start of every server, one row each; found, sorted, named, compared."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 import streamlit as st
 
-from dashboard import run_table, sentences, words
+from dashboard import links, notes_form, run_search, run_table, words
 from dashboard.context import current
 from dashboard.guard import guarded
-from dashboard.pages import live
 from data import export, queries
 
 
 @guarded
 def page() -> None:
-    """The table, its download, and the card of the selected run."""
+    """The search, the table, and what can be done with the selected runs."""
     with current().store.cursor() as con:
-        runs = queries.runs_table(con)
-        exported = queries.exported(con, "runs", [])
-    if runs.is_empty():
+        every = queries.runs_table(con)
+    if every.is_empty():
         st.subheader("No runs yet.", anchor=False)
         st.info(
             "A run appears with the first line of a server's start. Follow a log with "
@@ -28,46 +28,84 @@ def page() -> None:
             "`servescope import /path/to/logs`."
         )
         return
-    st.subheader(run_table.summary(runs), anchor=False)
+    head = st.container(key="head")
+    runs = _found(every)
+    head.subheader(words.plain(run_table.summary(runs, every)), anchor=False)
+    if runs.is_empty():
+        st.info("No run fits. Take a word out of the search, or show the archived ones too.")
+        return
     selected = _table(runs)
+    _actions(selected)
     st.download_button(
-        "Download as CSV", export.render(exported, "csv"), "servescope-runs.csv", "text/csv",
+        "Download as CSV", lambda: _csv(runs, every), "servescope-runs.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="runs_csv",
     )  # fmt: skip
-    if selected is None:
-        st.caption("Select a row to see its arguments and to open it in Live.")
-    else:
-        _card(runs.row(selected, named=True))
 
 
-def _table(runs: pl.DataFrame) -> int | None:
-    """The table; the position of the selected row, if any.
+def _found(every: pl.DataFrame) -> pl.DataFrame:
+    """The runs that the search means, sorted. Both stand in the address."""
+    left, middle, right = st.columns([5, 2, 2], vertical_alignment="bottom")
+    text = left.text_input(
+        "Search", key="q", bind="query-params", type="search", help=run_search.HELP,
+        placeholder="words, or engine:vllm tag:nightly faults:>0",
+    )  # fmt: skip
+    by = middle.selectbox("Sort by", list(run_search.SORTS), key="sort", bind="query-params")
+    put_away = right.toggle(
+        "Archived too", key="archived", bind="query-params",
+        disabled=not every["archived"].any(), help="Runs that were archived.",
+    )  # fmt: skip
+    found, complaints = run_search.search(every, text or "")
+    for complaint in complaints:
+        st.caption(words.plain(complaint))
+    if not put_away and "is:archived" not in (text or ""):
+        found = found.filter(~pl.col("archived"))
+    return run_search.ordered(found, by or next(iter(run_search.SORTS)))
 
-    Streamlit remembers a selection by position. The key changes with the rows, so that a new
-    run on top never moves the selection to another one.
+
+def _table(runs: pl.DataFrame) -> list[dict[str, Any]]:
+    """The table; the cards of the selected runs.
+
+    Streamlit remembers a selection by position. The key changes with the rows, and what was
+    selected is looked for again by its id, so that a new run on top moves no selection.
     """
     shown = run_table.shown(runs)
-    rows = hashlib.sha256("".join(runs["run_id"]).encode()).hexdigest()[:12]
+    ids = runs["run_id"].to_list()
+    rows = hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
+    before = st.session_state.get("runs_selected", [])
+    kept = [at for at, run_id in enumerate(ids) if run_id in before]
     event = st.dataframe(
         shown, key=f"runs_{rows}", hide_index=True, placeholder=words.MISSING,
         column_order=[name for name in shown.columns if shown[name].count()],
-        column_config=run_table.columns(), on_select="rerun", selection_mode="single-row",
-        alt=run_table.summary(runs),
+        column_config=run_table.columns(), on_select="rerun", selection_mode="multi-row",
+        selection_default={"selection": {"rows": kept}}, alt=run_table.summary(runs, runs),
     )  # fmt: skip
-    positions = event["selection"]["rows"]
-    return positions[0] if positions else None
+    positions = [at for at in event["selection"]["rows"] if at < len(ids)]
+    st.session_state["runs_selected"] = [ids[at] for at in positions]
+    return [runs.row(at, named=True) for at in positions]
 
 
-def _card(card: dict[str, object]) -> None:
-    st.markdown(f"**{words.plain(sentences.run_name(card))}**")
-    st.page_link(
-        st.Page(live.page, title="Live", url_path="live", default=True),
-        label="Open in Live",
-        icon=":material/monitoring:",
-        query_params={"run": str(card["run_id"]), "window": "whole run"},
-    )
-    arguments = run_table.arguments(card)
-    st.dataframe(
-        arguments, hide_index=True, placeholder=words.MISSING, key="arguments", height=320,
-        alt=f"{arguments.height} arguments of the run",
-    )  # fmt: skip
+def _actions(selected: Sequence[dict[str, Any]]) -> None:
+    """What can be done with the selected runs; the place stays where nothing is selected."""
+    with st.container(horizontal=True, vertical_alignment="center", key="runs_actions"):
+        if not selected:
+            st.caption("Select a row to open, name or archive it, several to compare them.")
+            return
+        if len(selected) == 1:
+            run_id = str(selected[0]["run_id"])
+            links.to_run(run_id)
+            links.to_live(run_id)
+            notes_form.buttons(selected[0])
+        else:
+            base = run_table.baseline_of(selected)
+            others = [str(card["run_id"]) for card in selected if card["run_id"] != base["run_id"]]
+            links.to_compare(str(base["run_id"]), others, "Compare these")
+            notes_form.archive_button(selected)
+    if len(selected) == 1:
+        notes_form.form(selected[0])
+
+
+def _csv(runs: pl.DataFrame, every: pl.DataFrame) -> bytes:
+    """The runs that are shown, as `servescope export runs` writes them."""
+    chosen = [] if runs.height == every.height else runs["run_id"].to_list()
+    with current().store.cursor() as con:
+        return export.render(queries.exported(con, "runs", chosen), "csv")

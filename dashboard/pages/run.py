@@ -1,0 +1,108 @@
+"""The page of one run: who it was, how it ran, what happened, how it was set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from dashboard import (
+    figure_block,
+    links,
+    notes_form,
+    run_cache,
+    run_view,
+    theme,
+    words,
+)
+from dashboard.charts.startup import startup_figure
+from dashboard.context import Context, current
+from dashboard.guard import guarded
+from dashboard.picture import picture
+from data import queries, startup
+from data.run_data import RunData
+
+
+@guarded
+def page() -> None:
+    """The run that the address names."""
+    context = current()
+    asked = st.query_params.get("run", "")
+    with context.store.cursor() as con:
+        card = queries.run_card(con, asked)
+    if card is None:
+        st.subheader("No such run." if asked else "No run is chosen.", anchor=False)
+        st.info("A run's page is opened from the list of runs, or as `/run?run=` with its id.")
+        links.to_runs()
+        return
+    st.subheader(words.plain(run_view.identity(card)), anchor=False)
+    changes = run_cache.changes_of(context, asked)
+    run = run_cache.loaded(context, asked, changes)
+    _head(context, card)
+    with st.container(key="tiles"):
+        for tile in run_view.facts(card):
+            st.metric(
+                tile.label, tile.value, help=tile.definition, border=True,
+                delta=tile.detail, delta_arrow="off", delta_color="off",
+            )  # fmt: skip
+    run_view.overrides(run)
+    _section("Findings")
+    run_view.findings(run_cache.found(context, str(context.store.path), asked, changes))
+    _startup(card, run)
+    _curves(context, asked)
+    _section("Incidents")
+    with context.store.cursor() as con:
+        run_view.incidents(queries.run_incidents(con, asked))
+    _section("Benchmark results of this run")
+    run_view.bench(run)
+    _section("Settings")
+    run_view.show_settings(run)
+    _section("Label, tags and note")
+    notes_form.form(card)
+
+
+def _section(title: str) -> None:
+    st.markdown(f"**{title}**")
+
+
+def _head(context: Context, card: Mapping[str, Any]) -> None:
+    run_id = str(card["run_id"])
+    with st.container(horizontal=True, vertical_alignment="center", key="run_badges"):
+        run_view.badges(card)
+        st.text(f"run {run_id}, from {card['source_id']}")
+    if card["note"]:
+        st.text(card["note"])
+    with st.container(horizontal=True, vertical_alignment="center", key="run_links"):
+        links.to_runs()
+        links.to_live(run_id)
+        with context.store.cursor() as con:
+            base = queries.compared_with(con, run_id)
+        if base is not None:
+            links.to_compare(base, [run_id], "Compare with the baseline")
+        notes_form.buttons(card)
+
+
+def _startup(card: Mapping[str, Any], run: RunData) -> None:
+    _section("Start-up")
+    figure = startup_figure(
+        startup.waterfall(card, run.events), theme.run_slot(str(card["run_id"]))
+    )
+    if figure is None:
+        known = card["ready_after_s"] is not None
+        st.text(
+            f"Ready after {words.duration(card['ready_after_s'])}; the log tells of no stage."
+            if known
+            else "The log does not hold both the start and the ready line."
+        )
+        return
+    figure_block.show(figure)
+
+
+def _curves(context: Context, run_id: str) -> None:
+    _section("The whole run")
+    figures = picture(context, run_id, "whole run").figures
+    if not figures:
+        st.text("No sample has been read of this run.")
+    for figure in figures:
+        figure_block.show(figure)

@@ -1,0 +1,208 @@
+"""The Runs page and the page of one run, on an empty store, real logs, many runs, harmful names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from dashboard import context
+from data import notes, queries
+from data.store import Store
+from ingest.imports import import_paths
+from ingest.supervisor import Supervisor
+from parsers import records
+from tests import hostile
+from tests.frames import Frames, at
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+
+
+def runs_page() -> None:
+    from dashboard.pages import runs
+
+    runs.page()
+
+
+def run_page() -> None:
+    from dashboard.pages import run
+
+    run.page()
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.duckdb") as opened:
+        yield opened
+    st.cache_resource.clear()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
+        import_paths(opened, [str(SAMPLES)])
+        yield opened
+    st.cache_resource.clear()
+
+
+def shown(
+    page: Callable[[], None], store: Store, *, selected: Sequence[str] = (), **address: str
+) -> AppTest:
+    context.enter(context.Context(store, Supervisor(store, [])))
+    test = AppTest.from_function(page, default_timeout=120)
+    test.session_state["runs_selected"] = list(selected)
+    for name, value in address.items():
+        test.query_params[name] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def first_line(test: AppTest) -> str:
+    return str(test.subheader[0].value).replace("\\", "")
+
+
+def run_of(store: Store, file: str) -> str:
+    with store.cursor() as con:
+        (run_id,) = queries.find_runs(con, f"{file}/server.log")
+    return run_id
+
+
+def labels(test: AppTest) -> list[str]:
+    return list(test.dataframe[0].value["label"])
+
+
+def test_a_search_is_kept_in_the_address(demo: Store) -> None:
+    test = shown(runs_page, demo)
+    test.text_input(key="q").set_value("engine:vllm spec:ngram").run()
+    assert first_line(test) == "1 of 5 runs: 1 stopped."
+    assert labels(test) == ["vllm-0.32.0-ngram/server.log"]
+    again = shown(runs_page, demo, q="engine:vllm", sort="oldest first")
+    assert labels(again) == ["vllm-0.32.0-base/server.log", "vllm-0.32.0-ngram/server.log"]
+
+
+def test_a_search_that_fits_nothing_says_so(demo: Store) -> None:
+    test = shown(runs_page, demo, q="no-such-word")
+    assert first_line(test) == "None of 5 runs."
+    assert "Take a word out" in test.info[0].value
+    assert "is no number" in shown(runs_page, demo, q="cap:x").caption[0].value.replace("\\", "")
+
+
+def test_one_selected_run_can_be_named(empty: Store) -> None:
+    import_paths(empty, [str(SAMPLES / "vllm-0.32.0-base"), str(SAMPLES / "vllm-0.32.0-ngram")])
+    run_id = run_of(empty, "vllm-0.32.0-ngram")
+    test = shown(runs_page, empty, selected=[run_id])
+    test.text_input(key=f"label_{run_id}").set_value("mine")
+    test.text_input(key=f"tags_{run_id}").set_value("a, b")
+    test.text_area(key=f"note_{run_id}").set_value("why")
+    next(button for button in test.button if button.label == "Save").click().run()
+    assert not test.exception
+    with empty.cursor() as con:
+        assert notes.note_of(con, run_id) == notes.Note("mine", ("a", "b"), "why")
+    assert "mine" in labels(test)
+    test.button(key="set_baseline").click().run()
+    test.button(key="set_archived").click().run()
+    assert labels(test) == ["vllm-0.32.0-base/server.log"]
+    assert first_line(test) == "1 of 2 runs: 1 stopped."
+    assert "mine" in labels(shown(runs_page, empty, archived="true"))
+
+
+def test_several_selected_runs_can_be_compared(demo: Store) -> None:
+    base, other = run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram")
+    test = shown(runs_page, demo, selected=[other, base])
+    (link,) = test.get("page_link")
+    assert link.proto.label == "Compare these"
+    # The run that started first is the baseline, until one is marked.
+    assert link.proto.query_string == f"base={base}&with={other}"
+    test.button(key="set_archived").click().run()
+    assert first_line(test).startswith("3 of 5 runs")
+    notes.archive(demo, [base, other], archived=False)
+
+
+def many(store: Store, count: int) -> None:
+    runs = [
+        {"seq": 1, "run_id": f"run{number:04}", "source_id": f"/logs/{number}", "engine": "sglang",
+         "label": f"try {number}", "model": "org/m", "started_at": at(number),
+         "end_state": "stopped"}
+        for number in range(count)
+    ]  # fmt: skip
+    store.append(Frames(run_facts=records.frame(runs, records.RUN_FACTS)), None)
+
+
+def test_five_hundred_runs_are_one_table(empty: Store) -> None:
+    many(empty, 500)
+    test = shown(runs_page, empty)
+    assert first_line(test) == "500 runs: 500 stopped."
+    assert len(test.dataframe[0].value) == 500
+    assert labels(test)[0] == "try 499"
+    found = shown(runs_page, empty, q='"try 499"')
+    assert labels(found) == ["try 499"]
+
+
+def test_no_run_and_a_wrong_one_say_where_to_go(empty: Store) -> None:
+    assert first_line(shown(run_page, empty)) == "No run is chosen."
+    assert first_line(shown(run_page, empty, run="nope")) == "No such run."
+
+
+def test_every_demo_run_has_its_page(demo: Store) -> None:
+    with demo.cursor() as con:
+        run_ids = queries.runs_named(con)["run_id"].to_list()
+    for run_id in run_ids:
+        test = shown(run_page, demo, run=run_id)
+        assert not test.error
+        assert run_id in test.text[0].value
+        assert len(test.metric) == 6
+
+
+def test_a_run_tells_its_overrides_and_findings(demo: Store) -> None:
+    test = shown(run_page, demo, run=run_of(demo, "sglang-0.5.23-ngram"))
+    assert first_line(test) == (
+        "SGLang with tiny-llama, NGRAM with 6 draft tokens; stopped in order after 6 min 31 s, "
+        "no faults."
+    )
+    warned = [warning.value.replace("\\", "") for warning in test.warning]
+    assert any("Overridden: max_running_requests lowered to 48" in text for text in warned)
+    assert any("is reset to 48" in code.value for code in test.code)
+    assert any("lowered by speculation" in text for text in warned)
+    tables = [table.value for table in test.dataframe]
+    settings = next(table for table in tables if "changed" in table.columns)
+    changed = settings[settings["changed"].notna()]["name"].to_list()
+    assert "max_running_requests" in changed
+    bench = next(table for table in tables if "concurrency" in table.columns)
+    assert bench["concurrency"].to_list() == [1.0]
+    assert settings["about"].to_list()[0] == "speculation"
+    few = len(settings)
+    test.toggle(key="run_all").set_value(True).run()
+    every = next(t.value for t in test.dataframe if "changed" in t.value.columns)
+    assert len(every) > 3 * few
+
+
+def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
+    names = ("sglang-0.5.23-base", "sglang-0.5.23-retract-sigkill")
+    import_paths(empty, [str(SAMPLES / name) for name in names])
+    base, run_id = (run_of(empty, name) for name in names)
+    notes.use_as_baseline(empty, base)
+    test = shown(run_page, empty, run=run_id)
+    incidents = next(t.value for t in test.dataframe if "severity" in t.value.columns)
+    assert incidents["class"].to_list() == ["retraction"]
+    test.button(key="set_baseline").click().run()
+    with empty.cursor() as con:
+        assert queries.baseline_runs(con) == [run_id]
+
+
+def test_harmful_names_are_text(empty: Store, tmp_path: Path) -> None:
+    hostile.fill(empty, tmp_path / "logs")
+    test = shown(runs_page, empty)
+    assert sorted(labels(test)) == sorted(hostile.NAMES.values())
+    with empty.cursor() as con:
+        run_ids = queries.runs_named(con)["run_id"].to_list()
+    for run_id in run_ids:
+        notes.describe(empty, run_id, "", ["<b>t</b>", "**x**"], "<script>alert(1)</script>")
+        page = shown(run_page, empty, run=run_id)
+        said = [*page.subheader, *page.warning, *page.markdown, *page.caption]
+        for element in said:
+            assert "<script" not in element.value
+            assert "[link](" not in element.value
