@@ -1,0 +1,134 @@
+"""The way through Compare in a real browser: select runs, read the verdict, take charts along."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from data import queries
+from data.store import Store
+from ingest.importer import import_logs
+from tests import capped, hostile
+from tests.server import browser, served
+from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
+
+pytestmark = pytest.mark.timeout(600)
+VERDICT = re.compile("^eagle3 decodes at 0.97 times base at equal running counts")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of the pages, and the runs by label."""
+    folder = tmp_path_factory.mktemp("compare")
+    logs = {
+        "base": capped.base(),
+        "eagle3": capped.speculative(),
+        hostile.NAMES["html"]: capped.speculative(2.6),
+    }
+    with Store.open(folder / "store.duckdb") as store:
+        for nth, (label, lines) in enumerate(logs.items()):
+            log = folder / str(nth) / "server.log"
+            log.parent.mkdir()
+            log.write_text("\n".join(lines) + "\n")
+            import_logs(store, [str(log)], label=label)
+        with store.cursor() as con:
+            runs = dict(queries.runs_named(con).select("label", "run_id").iter_rows())
+    with served("up", "--store", str(folder / "store.duckdb")) as url:
+        yield url, runs
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(site: tuple[str, dict[str, str]], chromium: Browser) -> Iterator[Page]:
+    size = {"width": 1280, "height": 1600}
+    context = chromium.new_context(timezone_id="America/New_York", viewport=size)  # type: ignore[arg-type]
+    context.set_default_timeout(WAIT_MS)
+    opened = context.new_page()
+    complaints = Complaints()
+    complaints.watch(opened, site[0])
+    opened.on("dialog", lambda dialog: complaints.found.append(dialog.message))
+    opened.goto(site[0])
+    yield opened
+    context.close()
+    assert complaints.found == []
+
+
+def heading(page: Page, text: str | re.Pattern[str]) -> None:
+    expect(page.get_by_role("heading").filter(has_text=text)).to_be_visible(timeout=WAIT_MS)
+
+
+def drawn(page: Page, charts: int) -> None:
+    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(charts, timeout=WAIT_MS)
+
+
+def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], page: Page) -> None:
+    _, runs = site
+    page.get_by_role("link", name="Runs").click()
+    heading(page, "3 runs: 3 lost.")
+    page.get_by_role("searchbox", name="Search").fill("server -spec:nothing")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("q=server"))
+    # Cells are drawn, not elements: the boxes of the two runs with plain names.
+    table = page.get_by_test_id("stDataFrame")
+    expect(table).to_be_visible(timeout=WAIT_MS)
+    rows = [runs[name] for name in sorted(runs, key=lambda name: runs[name])]
+    for name in ("base", "eagle3"):
+        table.click(position={"x": 17, "y": 52 + 35 * rows.index(runs[name])})
+        page.wait_for_timeout(300)  # the table knows of a click when its grid was drawn anew
+    page.get_by_role("link", name="Compare these").click()
+    heading(page, VERDICT)
+    assert sorted(re.findall("[0-9a-f]{12}", page.url)) == sorted([runs["base"], runs["eagle3"]])
+    expect(page.get_by_text("eagle3 ends at its cap: never more than 48")).to_be_visible()
+    drawn(page, 4)
+    page.get_by_role("radio", name="first request").click()
+    page.wait_for_url(re.compile("since=first"), timeout=WAIT_MS)
+    _take_along(page)
+    address = page.url
+    page.goto(address)
+    heading(page, VERDICT)
+    expect(page.get_by_role("radio", name="first request")).to_be_checked(timeout=WAIT_MS)
+
+
+def _take_along(page: Page) -> None:
+    page.get_by_role("button", name="Save").first.click()
+    begins = {"PNG": b"\x89PNG", "SVG": b"<svg", "CSV": b"label,running_reqs,tok_s"}
+    for form, start in begins.items():
+        with page.expect_download() as download:
+            page.get_by_role("button", name=form, exact=True).click()
+        assert download.value.suggested_filename == f"servescope-compare-running.{form.lower()}"
+        assert Path(download.value.path()).read_bytes().startswith(start)
+    page.keyboard.press("Escape")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download HTML report").click()
+    assert b"eagle3 against base" in Path(download.value.path()).read_bytes()
+
+
+def test_a_harmful_name_is_text_and_pages_fit_their_screens(
+    site: tuple[str, dict[str, str]], page: Page
+) -> None:
+    url, runs = site
+    name = hostile.NAMES["html"]
+    ARTIFACTS.mkdir(exist_ok=True)
+    for at, text, charts in (
+        (f"compare?base={runs['base']}&with={runs[name]}&with={runs['eagle3']}", f"{name} is", 4),
+        (f"run?run={runs[name]}", f"{name}: SGLang with moe-547b", 5),
+    ):
+        page.goto(f"{url}/{at}")
+        for scheme, width in (("light", 1280), ("dark", 390)):
+            page.set_viewport_size({"width": width, "height": 4200})
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            heading(page, text)
+            drawn(page, charts)
+            across = page.evaluate("document.documentElement.scrollWidth")
+            assert across <= width, "the page must not scroll sideways"
+            page.screenshot(path=ARTIFACTS / f"{at.partition('?')[0]}-{scheme}-{width}.png")
+    assert page.locator("img[src=x]").count() == 0
