@@ -7,6 +7,7 @@ these tests and says why; they are not skipped.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -153,7 +154,7 @@ def test_a_full_disk_here_loses_no_line_there(tmp_path: Path, own_home: Path, sm
         append(log, decodes(10, 40))
         until(lambda: state(supervisor) == "error")
         assert "the disk is full" in (supervisor.status()[0].error or "")
-        host.signal_sessions(9)  # and the connection breaks as well
+        host.signal_sessions(signal.SIGKILL)  # and the connection breaks as well
         append(log, decodes(50, 10))
         log.rename(tmp_path / "server.log.1")
         log.write_bytes(decodes(60, 10))
