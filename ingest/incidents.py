@@ -45,7 +45,7 @@ _SPELLS = {
 }  # fmt: skip
 _SPELL = timedelta(minutes=10)
 # Of these only the first of a kind and title is kept in a block, with how many there were.
-_FOLDED = {"fault", "effect", "after_stop", "client_error"}
+_FOLDED = {"fault", "effect", "after_stop", "client_error", "harmless"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,8 @@ def incident_of(verdict: Verdict, run: Run, off: int, ts: datetime | None) -> st
         return run.incident or f"{run.run_id}-stop"  # what a fault ends also says that it ends
     if verdict.kind == "engine_dump":
         return run.incident
+    if verdict.kind == "harmless":
+        return f"{run.run_id}-harmless"
     if verdict.kind not in _SPELLS:
         return None
     known = run.spells.get(verdict.kind)

@@ -269,7 +269,9 @@ class Pipeline:
 
         for mark, ts in zip(marks, times, strict=True):
             begin(mark.off)
-            if mark.kind == "traceback" and book.current is None and not begins_run(mark):
+            if book.current is None and (
+                mark.kind == "harmless" or (mark.kind == "traceback" and not begins_run(mark))
+            ):
                 continue
             run = book.take(mark, serving.between)
             trace_engine = mark.trace.engine if mark.trace else None

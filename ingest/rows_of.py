@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -68,8 +68,9 @@ def requests(
 def damaged(place: Mapping[str, str], lines: Sequence[Damaged]) -> pl.DataFrame:
     """Lines that could not be read: one row a shape, where it came first, and how often."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
+    now = datetime.now(UTC).replace(tzinfo=None)
     for line in sorted(lines, key=lambda line: line.off):
         form = shape(redact_text(line.text[:_SHAPE_CHARS]))
-        row = {**place, "byte_offset": line.off, "at": datetime.now(), "n": 0}
+        row = {**place, "byte_offset": line.off, "at": now, "n": 0}
         rows.setdefault((line.kind, form), row | {"kind": line.kind, "shape": form})["n"] += 1
     return records.frame(rows.values(), records.INGEST_LOG)

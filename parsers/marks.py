@@ -15,18 +15,12 @@ from typing import Any
 import polars as pl
 
 from parsers import tracebacks
+from parsers.harmless import DUMP, REQUEST, harmless
 from parsers.heads import Head, last_stamp, read_head
 from parsers.records import RUNS
 from parsers.server_args import redact_text
 from parsers.tracebacks import Traceback
 
-# Lines that quote what a client sent: any word can stand in them.
-_REQUEST = re.compile(r"(?:Receive|Finish)(?: OpenAI)?: obj=|Received request |Generated response ")
-# Lines that name every argument or all of the scheduler's state: words in them mean nothing.
-_DUMP = re.compile(
-    r"(?:\w+ )?server_args=|(?:non-default )?args: |Global server args updated|ServerArgs\("
-    r"|Namespace\(|Dumping |Initializing an? .*engine .*with config"
-)
 _EVIDENCE_CHARS = 2000
 
 
@@ -118,26 +112,26 @@ class Marker:
         for line, off, no, at, has_stamp in found.select(
             "line", "off", "no", "at", stamped
         ).iter_rows():
-            mark = self._mark(line, off, no)
-            if mark is None:
-                continue
-            if mark.kind in ("traceback", "fault") and tracebacks.MARK in line:
-                trace = tracebacks.read(lines["line"], at, final)
-                if trace is None:
-                    return marks, at
-                mark = _with_traceback(mark, trace)
-            if mark.time is None and not has_stamp:
-                before = last_stamp(lines, at) or last
-                if before is not None:
-                    mark = replace(mark, date=before.date, time=before.time)
-            marks.append(mark)
+            head = read_head(line)
+            for mark in (self._mark(head, off, no), _harmless(head, off, no)):
+                if mark is None:
+                    continue
+                if mark.kind in ("traceback", "fault") and tracebacks.MARK in line:
+                    trace = tracebacks.read(lines["line"], at, final)
+                    if trace is None:
+                        return marks, at
+                    mark = _with_traceback(mark, trace)
+                if mark.time is None and not has_stamp:
+                    before = last_stamp(lines, at) or last
+                    if before is not None:
+                        mark = replace(mark, date=before.date, time=before.time)
+                marks.append(mark)
         return marks, None
 
-    def _mark(self, line: str, off: int, no: int) -> Mark | None:
-        head = read_head(line)
-        if _REQUEST.match(head.message):
+    def _mark(self, head: Head, off: int, no: int) -> Mark | None:
+        if REQUEST.match(head.message):
             return None
-        dump = _DUMP.match(head.message)
+        dump = DUMP.match(head.message)
         for engine, rule in self.rules:
             if rule.literal not in head.message or (dump and rule.severity == "fault"):
                 continue
@@ -188,6 +182,18 @@ class Marker:
             ends=rule.ends,
             effect=rule.effect,
         )
+
+
+def _harmless(head: Head, off: int, no: int) -> Mark | None:
+    """Of a line that only quotes the words of a fault, what it says and where."""
+    found = harmless(head)
+    if found is None:
+        return None
+    title, quote = found
+    return Mark(
+        off=off, no=no, engine=None, kind="harmless", severity="info", title=title,
+        date=head.date, time=head.time, evidence=quote,
+    )  # fmt: skip
 
 
 def _with_traceback(mark: Mark, trace: Traceback) -> Mark:

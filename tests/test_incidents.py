@@ -124,6 +124,32 @@ def test_words_that_frighten_are_no_fault(line: str) -> None:
     assert faults([*BEFORE_READY, line]) == []
 
 
+def harmless(lines: list[str]) -> list[dict[str, Any]]:
+    """Events that say why words of a fault are none."""
+    found: list[dict[str, Any]] = read(text(lines)).events.filter(kind="harmless").to_dicts()
+    return found
+
+
+def test_words_of_a_fault_among_the_arguments_are_told_with_their_place() -> None:
+    secret = "hunter2-hunter2-hunter2"
+    boot = sglang_boot(
+        "10:00:00", extra=f", 'api_key': '{secret}', 'stop_word': 'a Traceback (most recent'"
+    )
+    (told,) = harmless([*boot, decode("10:00:05")])
+    assert told["title"] == "“Traceback” in the argument stop_word"
+    assert (told["severity"], told["count"]) == ("info", 1)
+    assert "a Traceback (most recent" in told["evidence"]
+    assert secret not in told["evidence"]
+    assert boot[told["line_no"] - 1].count("stop_word") == 1
+
+
+def test_words_of_requests_are_counted_and_never_quoted() -> None:
+    asked = "[2026-05-04 10:01:00] Receive: obj=GenerateReqInput(text='Killed: CUDA error: x')"
+    (told,) = harmless([*SERVING, asked, asked, asked])
+    assert (told["title"], told["count"]) == ("“Killed” in the text of a request", 3)
+    assert told["evidence"] is None
+
+
 STOPS = [
     ["[2026-05-04 10:01:00] SIGTERM received. signum=15 frame=None. Draining requests"],
     ["[2026-05-04 10:01:00] Gracefully exiting... Remaining number of requests 0."],
