@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from datetime import date, datetime
 
@@ -10,6 +11,8 @@ import polars as pl
 from duckdb.sqltypes import DuckDBPyType
 
 from data.errors import CommandError
+from data.query_guard import MAX_BYTES, TOO_LARGE, Guard
+from data.sql_check import check
 
 MAX_ROWS = 10_000_000
 MAX_SECONDS = 600.0
@@ -26,34 +29,34 @@ _TIMES = frozenset(
 
 
 def select(
-    con: duckdb.DuckDBPyConnection, query: str, limit: int, timeout_s: float
+    con: duckdb.DuckDBPyConnection,
+    query: str,
+    limit: int,
+    timeout_s: float,
+    stop: threading.Event | None = None,
 ) -> pl.DataFrame:
     """The first rows of one SELECT, and one more than `limit` where there are more.
 
-    CommandError for anything else, or when it takes too long. The transaction is read-only:
-    whatever a statement is called, it cannot change the store.
+    CommandError for anything else, when it takes too long or too much memory, or when `stop` is
+    set meanwhile. The transaction is read-only: whatever a statement is called, it cannot change
+    the store.
     """
     if not 1 <= limit <= MAX_ROWS:
         raise CommandError(f"sql: {limit} rows cannot be asked for; --limit is 1 to {MAX_ROWS}")
     if not 0.1 <= timeout_s <= MAX_SECONDS:
         raise CommandError(f"sql: --timeout is 0.1 to {MAX_SECONDS:g} seconds, not {timeout_s:g}")
-    try:
-        statements = con.extract_statements(query)
-    except duckdb.Error as error:
-        raise CommandError(f"sql: {_first_line(error)}") from error
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise CommandError("sql: exactly one SELECT is allowed")
-    timer = threading.Timer(timeout_s, con.interrupt)
-    timer.start()
-    try:
-        con.execute("BEGIN TRANSACTION READ ONLY")
-        return _fetch(con.sql(statements[0].query).limit(limit + 1))
-    except duckdb.InterruptException as error:
-        raise CommandError(f"sql: stopped after {timeout_s:g} s; ask for less") from error
-    except duckdb.Error as error:
-        raise CommandError(f"sql: {_first_line(error)}") from error
-    finally:
-        timer.cancel()
+    check(con, query)
+    with Guard(con, timeout_s, MAX_BYTES, stop or threading.Event()) as guard:
+        try:
+            con.execute("BEGIN TRANSACTION READ ONLY")
+            return _fetch(con.sql(query).limit(limit + 1))
+        except duckdb.Error as error:
+            raise CommandError(f"sql: {guard.reason or _first_line(error)}") from error
+        except MemoryError as error:
+            raise CommandError(f"sql: {TOO_LARGE}") from error
+        finally:
+            with contextlib.suppress(duckdb.Error):  # not begun, or ended by its error
+                con.execute("ROLLBACK")
 
 
 def _fetch(rows: duckdb.DuckDBPyRelation) -> pl.DataFrame:

@@ -1,0 +1,65 @@
+"""Pages run without a browser, and a store whose texts mean harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from dashboard import context
+from data.store import Store
+from ingest.supervisor import Supervisor
+from parsers import records
+from tests.frames import Frames, at
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+# HTML, Markdown, a formula of a spreadsheet, colours of a terminal, letters from right to left.
+HOSTILE = (
+    "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "**bold** [link](javascript:alert(1)) $x^2$ :red[text] | # head",
+    '=HYPERLINK("http://evil.example","x")',
+    "\x1b[31mred\x1b[0m \u202egnp.exe \u05d0\u05d1\u05d2 \u2028next",
+)
+
+
+def shown(
+    page: Callable[[], None], store: Store, query: dict[str, str | list[str]] | None = None
+) -> AppTest:
+    """A page over this store, opened with these parameters in its address."""
+    context.enter(context.Context(store, Supervisor(store, [])))
+    test = AppTest.from_function(page, default_timeout=60)
+    for name, value in (query or {}).items():
+        test.query_params[name] = value
+    test.run()
+    assert not test.exception
+    return test
+
+
+def first_line(test: AppTest) -> str:
+    """The sentence with the answer."""
+    return str(test.subheader[0].value).replace("\\", "")
+
+
+def write_hostile(store: Store) -> None:
+    """Runs, a fault each, whose names and quoted lines are those of HOSTILE."""
+    runs, events = [], []
+    for number, text in enumerate(HOSTILE):
+        run_id = f"run{number}"
+        runs.append(
+            {"seq": 1, "run_id": run_id, "source_id": f"/logs/{text}", "engine": "sglang",
+             "label": text, "model": text, "started_at": at(number), "end_state": "crashed"}
+        )  # fmt: skip
+        events.append(
+            {"run_id": run_id, "source_id": f"/logs/{text}", "file_id": "f", "byte_offset": number,
+             "line_no": number, "ts": at(number), "kind": "fault", "severity": "fault",
+             "title": text, "detail": text, "evidence": text, "incident_id": f"{run_id}-0",
+             "count": 1}
+        )  # fmt: skip
+    store.append(
+        Frames(
+            events=records.frame(events, records.EVENTS),
+            run_facts=records.frame(runs, records.RUN_FACTS),
+        ),
+        None,
+    )
