@@ -15,6 +15,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard import context, settings
 from dashboard.access import LocalPagesOnly
+from dashboard.page_base import PageBase
 from data.store import Store
 
 FRAME: Final = Path(__file__).with_name("frame.py")
@@ -45,5 +46,5 @@ def build_app(
         FRAME,
         lifespan=lifespan,
         routes=routes,
-        middleware=[Middleware(LocalPagesOnly, hosts=settings.HOSTS)],
+        middleware=[Middleware(LocalPagesOnly, hosts=settings.HOSTS), Middleware(PageBase)],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import style
-from dashboard.pages import bench, compare, live, run, runs, sources
+from dashboard.pages import bench, compare, explore, incidents, live, run, runs, sources
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
 _ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
@@ -27,6 +27,8 @@ st.navigation(
             compare.page, title="Compare", icon=":material/compare_arrows:", url_path="compare"
         ),
         st.Page(bench.page, title="Bench", icon=":material/speed:", url_path="bench"),
+        st.Page(incidents.page, title="Incidents", icon=":material/warning:", url_path="incidents"),
+        st.Page(explore.page, title="Explore", icon=":material/search:", url_path="explore"),
         st.Page(sources.page, title="Sources", icon=":material/cable:", url_path="sources"),
     ],
     position="top",

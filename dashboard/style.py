@@ -19,6 +19,7 @@ _CSS: Final = """<style>
 .st-key-tiles {{
     display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.75rem;
 }}
+.st-key-q textarea {{ font-family: "Source Code Pro", monospace; font-size: 0.875rem; }}
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}

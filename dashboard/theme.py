@@ -8,6 +8,7 @@ from data.palette import DARK, LIGHT, slot
 
 RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
 FAULT: Final = "#D9480F"
+WARNING: Final = "#A87900"  # 3:1 on both backgrounds, as FAULT
 
 _LIGHT_PAGE: Final = {
     "primaryColor": LIGHT[0],

@@ -1,0 +1,145 @@
+"""Incidents as their page shows them: the answer first, tables, and why some do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final
+
+import polars as pl
+import streamlit as st
+
+from dashboard import sentences, words
+
+# Lanes in the order in which they are drawn, each with its name.
+LANES: Final = {
+    "out_of_memory": "out of memory",
+    "gpu": "GPU error",
+    "communication": "communication",
+    "process": "process died",
+    "fault": "other fault",
+    "stall": "stall",
+    "memory_leak": "memory leak",
+    "retraction": "retraction",
+    "preemption": "preemption",
+    "pd_failure": "KV transfer",
+    "sampling": "sampling",
+    "server_error": "HTTP 5xx",
+    "traceback": "traceback",
+    "override": "setting changed",
+    "unread": "lines not read",
+}
+SEVERITIES: Final = {"fault": "fault", "warning": "warning"}
+_WHY: Final = {
+    "harmless": "Only words: inside arguments or a request.",
+    "traceback": "The server caught it and went on.",
+    "client_error": "A client's request was refused; the server went on.",
+    "after_stop": "It came after an orderly stop.",
+}
+_TITLE_CHARS: Final = 160
+
+
+def lane_name(lane: str) -> str:
+    """A lane in words; of one that a later release stores its own name."""
+    return LANES.get(lane, lane.replace("_", " "))
+
+
+def named(found: pl.DataFrame) -> pl.DataFrame:
+    """Rows of data.incidents with class (the lane in words), run (its name), what (title and
+    detail) and place (file and line)."""
+    rows = list(found.iter_rows(named=True))
+    texts: dict[str, list[str | None]] = {
+        "run": [None if row["run_id"] is None else sentences.run_name(row) for row in rows],
+        "what": [_what(row) for row in rows],
+        "place": [_place(row) for row in rows],
+    }
+    if "lane" in found.columns:
+        texts["class"] = [lane_name(row["lane"]) for row in rows]
+    return found.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    """Title and detail without saying it twice."""
+    title, detail = row["title"] or "", row.get("detail") or ""
+    text = f"{title}: {detail}" if detail and detail not in title else title
+    return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
+
+
+def _place(row: Mapping[str, Any]) -> str | None:
+    """Where the line stands: server.log:129 (byte 21,367)."""
+    if row["byte_offset"] is None:
+        return None
+    line = "" if row["line_no"] is None else f":{row['line_no']}"
+    return f"{PurePath(row['source_id'] or '').name}{line} (byte {row['byte_offset']:,})"
+
+
+def headline(found: pl.DataFrame, runs: int) -> str:
+    """The answer: whether anything went wrong, what, where and when.
+
+    Args:
+        found: rows of `named`, newest first.
+        runs: how many runs were looked at.
+    """
+    faults = found.filter(severity="fault")
+    warnings = found.filter(severity="warning")
+    inside = f"in {runs:,} run" if runs == 1 else f"in {runs:,} runs"
+    counted = words.counted(warnings.height, "warning")
+    if faults.is_empty():
+        latest = f", the latest {_at(warnings)}" if warnings.height else ""
+        return f"No fault {inside}; {counted}{latest}."
+    crashed = bool((faults["end_state"] == "crashed").all())
+    noun = ("crash", "crashes") if crashed else ("fault", "faults")
+    if faults.height == 1:
+        return f"1 {noun[0]} {inside}: {_at(faults)}; {counted}."
+    return f"{faults.height:,} {noun[1]} {inside}, the latest {_at(faults)}; {counted}."
+
+
+def _at(found: pl.DataFrame) -> str:
+    """The first row in words: what, in which run, when."""
+    row = found.row(0, named=True)
+    name = row["label"] or row["engine"] or "run"
+    where = "" if row["run_id"] is None else f" in {name} {row['run_id'][:8]}"
+    when = "" if row["first_ts"] is None else f" at {words.moment(row['first_ts'])}"
+    return f"{row['what']}{where}{when}"
+
+
+def table(found: pl.DataFrame) -> pl.DataFrame:
+    """One row an incident, with the columns of `columns`."""
+    return found.select(
+        "severity", "class", "what", "first_ts", "last_ts", "count", "run", "evidence", "place"
+    )
+
+
+def harmless_table(found: pl.DataFrame) -> pl.DataFrame:
+    """One row for what looks like a fault and is none, with the reason."""
+    return found.select(
+        "what",
+        pl.col("kind").replace_strict(_WHY, default=None).alias("why"),
+        "first_ts", "count", "run", "evidence", "place",
+    )  # fmt: skip
+
+
+def columns() -> dict[str, Any]:
+    """Titles, units and definitions of the columns of both tables."""
+    text, when = st.column_config.TextColumn, st.column_config.DatetimeColumn
+    clock = "YYYY-MM-DD HH:mm:ss"
+    return {
+        "severity": text("Severity", help="A fault ends or breaks a server; a warning slows it."),
+        "class": text("Class"),
+        "what": text("What happened", width="medium"),
+        "why": text("Why it does not count", width="large"),
+        "first_ts": when("First", format=clock, help="As the log's clock shows it."),
+        "last_ts": when("Last", format=clock, help="As the log's clock shows it."),
+        "count": st.column_config.NumberColumn(
+            "Lines", format="%d", help="Lines of the log with this one cause."
+        ),
+        "run": text("Run"),
+        "evidence": text("Quoted line", width="large", help="The line it was seen from first."),
+        "place": text("Where", help="File, line, and byte at which the line begins."),
+    }
+
+
+def quote(row: Mapping[str, Any]) -> str:
+    """The quoted line of an incident with the exception it led to."""
+    told = [row["evidence"], row["detail"] if row["detail"] != row["evidence"] else None]
+    return "\n".join(text for text in told if text) or "No line was kept."

@@ -1,0 +1,150 @@
+"""The Explore page: any question in SQL, its answer as a table, a chart and a file."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import polars as pl
+import streamlit as st
+
+from dashboard import explore_view, figure_block, words
+from dashboard.charts import answer
+from dashboard.context import current
+from dashboard.guard import guarded
+from dashboard.question_job import QuestionJob
+from data import export
+
+_JOB: Final = "question_job"
+_AT_ONCE_S: Final = 0.5  # an answer that comes so soon is shown without a sign of waiting
+_FILES: Final = {
+    "csv": ("CSV", "text/csv"),
+    "parquet": ("Parquet", "application/vnd.apache.parquet"),
+    "json": ("JSON", "application/json"),
+    "md": ("Markdown", "text/markdown"),
+}
+
+
+@guarded
+def page() -> None:
+    """The question, its answer, and the views that can be asked."""
+    head = st.container(key="head")
+    query, limit = _question()
+    job: QuestionJob | None = st.session_state.get(_JOB)
+    if job is None or (job.query, job.limit) != (query, limit):
+        job = _ask(query, limit)
+    if not job.wait(_AT_ONCE_S):
+        head.subheader("Asking the store …", anchor=False)
+        st.fragment(_wait, run_every="0.5s")()
+    elif job.frame is None:
+        head.subheader("This question has no answer.", anchor=False)
+        st.error(words.plain(job.error or ""), icon=":material/error:")
+    else:
+        line = explore_view.headline(job.frame.height, limit, job.frame.width, job.seconds)
+        head.subheader(words.plain(line), anchor=False)
+        _answer(job.frame.head(limit))
+    _views()
+
+
+def _ask(query: str, limit: int) -> QuestionJob:
+    """Ask, in place of what is being asked."""
+    earlier: QuestionJob | None = st.session_state.get(_JOB)
+    if earlier is not None:
+        earlier.cancel()
+    job = QuestionJob(current().store, query, limit, explore_view.TIMEOUT_S)
+    st.session_state[_JOB] = job
+    return job
+
+
+def _question() -> tuple[str, int]:
+    """The question and how many rows of its answer; both stand in the address."""
+    with st.container(horizontal=True, gap="xsmall", key="examples"):
+        for number, (title, query) in enumerate(explore_view.EXAMPLES.items()):
+            st.button(
+                title, key=f"example_{number}", type="tertiary", icon=":material/lightbulb:",
+                on_click=_take, args=(query,),
+            )  # fmt: skip
+    with st.form("question", border=False):
+        st.text_area(
+            "One SELECT over the views below", explore_view.FIRST, height=170, key="q",
+            bind="query-params", help="Run it with the button or Ctrl+Enter.",
+        )  # fmt: skip
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            limit = st.segmented_control(
+                "Rows at most", list(explore_view.LIMITS), default=explore_view.LIMITS[1],
+                required=True, key="rows", bind="query-params",
+                format_func=lambda count: f"{count:,}",
+            )  # fmt: skip
+            if st.form_submit_button("Run", icon=":material/play_arrow:", type="primary"):
+                st.session_state.pop(_JOB, None)
+    return str(st.session_state["q"] or ""), int(limit)
+
+
+def _take(query: str) -> None:
+    st.session_state["q"] = query
+
+
+def _wait() -> None:
+    """How long it has taken, and the way out; looked at anew twice a second."""
+    job: QuestionJob = st.session_state[_JOB]
+    if not job.running:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.text(f"{job.seconds:.0f} s of {explore_view.TIMEOUT_S:.0f} s at most")
+        st.button("Cancel", icon=":material/stop:", key="cancel", on_click=job.cancel)
+
+
+def _answer(frame: pl.DataFrame) -> None:
+    table = explore_view.for_table(frame)
+    st.dataframe(
+        table, key="answer_rows", hide_index=True, placeholder=words.MISSING,
+        alt=f"{table.height:,} rows: {', '.join(table.columns)}",
+    )  # fmt: skip
+    if table.height < frame.height:
+        st.caption(f"The table shows the first {table.height:,} rows; the files have all.")
+    with st.container(horizontal=True, key="answer_files"):
+        for form, (label, mime) in _FILES.items():
+            st.download_button(
+                label,
+                partial(export.render, frame, form), f"servescope-answer.{form}", mime,
+                icon=":material/download:", on_click="ignore", key=f"answer_{form}",
+            )  # fmt: skip
+    _chart(frame)
+
+
+def _chart(frame: pl.DataFrame) -> None:
+    """The chart of the chosen columns; the choice stands in the address."""
+    first = answer.suggested(frame)
+    if first is None:
+        return
+    x_names, y_names = answer.x_columns(frame), answer.y_columns(frame)
+    colours = ["none", *answer.colour_columns(frame)]
+    places = st.columns(4, vertical_alignment="bottom")
+    x = places[0].selectbox("x", x_names, x_names.index(first.x), key="x", bind="query-params")
+    y = places[1].selectbox("y", y_names, y_names.index(first.y), key="y", bind="query-params")
+    colour = places[2].selectbox(
+        "Colour", colours, colours.index(first.colour or "none"), key="colour", bind="query-params"
+    )
+    kind = places[3].segmented_control(
+        "Drawn as", answer.KINDS, default=first.kind, required=True, key="kind", bind="query-params"
+    )
+    choice = answer.Choice(x, y, None if colour == "none" else colour, kind)
+    figure = answer.figure(frame, choice)
+    if figure is None:
+        st.caption("No row has both values.")
+        return
+    st.markdown(f"**{words.plain(figure.title)}**")
+    figure_block.show(figure)
+
+
+def _views() -> None:
+    views = explore_view.views()
+    with st.expander("Views and their columns", key="views", icon=":material/schema:"):
+        name = st.selectbox("View", list(views), key="view")
+        view = views[name]
+        st.text(view.row)
+        st.dataframe(
+            explore_view.columns_of(view), key=f"columns_{name}", hide_index=True,
+            placeholder=words.MISSING, column_config=explore_view.column_titles(),
+            alt=f"{len(view.columns)} columns of {name}",
+        )  # fmt: skip

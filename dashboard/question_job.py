@@ -1,0 +1,79 @@
+"""A question on its way: asked in a thread of its own, so that it can be cancelled on the page."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+import polars as pl
+
+from data.errors import ServescopeError
+from data.question import select
+from data.store import Store
+
+AT_ONCE: Final = 2  # questions of all visitors that are answered side by side
+_places: Final = threading.BoundedSemaphore(AT_ONCE)
+
+
+class QuestionJob:
+    """One question and its answer.
+
+    Attributes:
+        query, limit: what was asked.
+        frame: the answer, one row more than `limit` where there are more; None until it is there.
+        error: why there is none, in one line.
+        seconds: how long it took.
+    """
+
+    def __init__(self, store: Store, query: str, limit: int, timeout_s: float) -> None:
+        self.query = query
+        self.limit = limit
+        self.frame: pl.DataFrame | None = None
+        self.error: str | None = None
+        self._store = store
+        self._timeout_s = timeout_s
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._ended: float | None = None
+        self._thread = threading.Thread(target=self._run, name="question", daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the answer is still awaited."""
+        return self._thread.is_alive()
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or has taken by now."""
+        return (self._ended or time.monotonic()) - self._began
+
+    def cancel(self) -> None:
+        """Stop it."""
+        self._stop.set()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the answer so long at most; whether it is there."""
+        self._thread.join(seconds)
+        return not self.running
+
+    def _run(self) -> None:
+        try:
+            while not _places.acquire(timeout=0.1):
+                if self._stop.is_set():
+                    self.error = "stopped, as you asked"
+                    return
+            try:
+                with self._store.cursor() as con:
+                    self.frame = select(con, self.query, self.limit, self._timeout_s, self._stop)
+            finally:
+                _places.release()
+        except ServescopeError as error:
+            self.error = str(error).removeprefix("sql: ")
+        except Exception as error:  # whatever it is, the page says it; the thread has nobody else
+            self.error = f"could not be answered ({type(error).__name__}: {error})".split("\n", 1)[
+                0
+            ]
+        finally:
+            self._ended = time.monotonic()
