@@ -21,7 +21,7 @@ help:
 	echo "make test                 install what the tests need, then run them"
 	echo "make check                lint, format, types, import rules"
 	echo "make speed                import speed and live latency, as a table"
-	echo "make soak                 the long kill test"
+	echo "make soak                 the long tests: kills, sequences, many sources"
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -71,6 +71,7 @@ speed: install-dev
 
 soak: install-dev
 	$(BIN)/python -m tests.soak.kill
+	$(BIN)/python -m tests.soak.model
 
 define apt
 echo "Installing $(1) ..."; \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 
 import duckdb
 
@@ -61,6 +62,15 @@ def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint
         'AND byte_offset > 0 ORDER BY "at" DESC, seq DESC LIMIT 1'
     ).fetchone()
     return Checkpoint(*row) if row else None
+
+
+def stored_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
+    """When the source's last checkpoint was stored, UTC; long ago if there is none."""
+    row = con.execute(
+        f'SELECT max("at") FROM checkpoints WHERE source_id = {literal(source_id)}'
+    ).fetchone()
+    found: datetime | None = row[0] if row else None
+    return found.replace(tzinfo=UTC) if found else datetime.fromtimestamp(0, UTC)
 
 
 def with_small_head(con: duckdb.DuckDBPyConnection, below: int) -> list[Checkpoint]:

@@ -55,6 +55,9 @@ class Follower(Worker):
         self._zone_asked = source.zone is not None or not place.remote
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
+        self._news: tuple[str, str] | None = (
+            None  # of the reading, to be noted with its first lines
+        )
 
     def stop(self) -> None:
         """Ask the thread to end; what was read is not lost but read again next time."""
@@ -72,6 +75,10 @@ class Follower(Worker):
         """Look once and read all there is."""
         if self._reading is not None and self._writer.refused(self._reading.file_id):
             self._let_go()
+        if self._first_lines():  # others may have been written and rotated away before them
+            self._let_go()
+            if not self._open(self._news):
+                return
         if self._reading is None and not self._open():
             return
         reading = self._reading
@@ -87,6 +94,13 @@ class Follower(Worker):
             text = f"{reading.named} was {change}; reading from its start"
             self._open((str(change), text))
             self.wake.set()
+
+    def _first_lines(self) -> bool:
+        """Whether a file that had no whole line at the last look has changed."""
+        reading = self._reading
+        if reading is None or reading.offset or self._mark is None:
+            return False
+        return reading.file.change_mark() != self._mark and reading.file.size() > 0
 
     def _check_path(self, reading: Reading) -> None:
         target = self._place.newest()
@@ -139,11 +153,12 @@ class Follower(Worker):
         before = chain.next(target, fresh=point.last is None)
         self._writer.flush()
         reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)
+        self._news = news
         if news is not None:
             reading.note(*news)
         elif point.last is not None and point.last.path != target:
             reading.note("renamed", f"{point.last.path} goes on as {target}")
-        elif last is not None and not known and not last.finished:
+        elif last is not None and not known:
             reading.note("rotated", f"{target} was replaced while it was not followed")
         self._begin(reading)
 
@@ -152,13 +167,14 @@ class Follower(Worker):
     ) -> None:
         """Read what came between `last` and this file."""
         chain.seq = max(chain.seq, last.seq)
-        earlier = unread_before(self._place, target, last)
-        if earlier is None:  # what was left of it is gone
+        with self._store.cursor() as con:
+            there, earlier = unread_before(con, self._place, target, last)
+        if not there:  # what was left of it is gone
             gone = last if last.finished else Reading(self._source, file, last, chain.seq)
             if isinstance(gone, Reading):
                 gone.named = last.path
             chain.ended(last.path, gone)
-        for name in earlier or ():
+        for name in earlier:
             self._read_whole(name, target, chain)
 
     def _read_whole(self, name: str, target: str, chain: Succession) -> None:

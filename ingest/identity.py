@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import duckdb
 
@@ -28,6 +29,9 @@ def holds(file: LogFile, checkpoint: Checkpoint) -> bool:
         and file.reaches(checkpoint.byte_offset)
         and file.tail_hash(checkpoint.byte_offset) == checkpoint.tail_hash
     )
+
+
+_CLOCK = timedelta(seconds=1)  # SFTP tells whole seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +75,31 @@ def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint
     return _whole(con, last) if last is not None else None
 
 
-def unread_before(place: Place, name: str, last: Checkpoint) -> list[str] | None:
+def unread_before(
+    con: duckdb.DuckDBPyConnection, place: Place, name: str, last: Checkpoint
+) -> tuple[bool, list[str]]:
     """The files with lines that came after `last` and before the file `name`, oldest first.
 
-    The first of them is the one that `last` was read from. None if that is gone: then nothing
-    tells which of the others were read.
+    Returns:
+        whether the file that `last` was read from is there, which then is the first of them; and
+        the files. Without it those that were written to since.
     """
     found: list[str] = []
+    since = checkpoints.stored_at(con, last.source_id) - _CLOCK
+    written: list[str] = []
     for entry in place.before(name):
         found.append(entry.name)
+        if entry.size and entry.changed_ns >= since.timestamp() * 1e9:
+            written.append(entry.name)
         try:
             with closing(place.open(entry.name)) as file:
                 if holds(file, last):
-                    return found[::-1]
+                    return True, found[::-1]
         except (UnreachableError, LoginError, HostKeyError):
             raise
         except SourceError:  # deleted meanwhile, or not to be read: older ones may still be
             found.pop()
-    return None
+    return False, written[::-1]
 
 
 def _alike(con: duckdb.DuckDBPyConnection, file: LogFile) -> Iterator[Checkpoint]:

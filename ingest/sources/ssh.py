@@ -48,6 +48,7 @@ class Connection:
         self._sftp: paramiko.SFTPClient | None = None
         self._lock = threading.Lock()
         self._over = False
+        self.packs = True  # as far as known, commands of ours are run there
 
     def transport(self) -> paramiko.Transport:
         """The connection to the host itself."""
@@ -78,12 +79,12 @@ class Connection:
         # sftp-server.c: 64 KiB up to 8.4, then 256 KiB less what the packet needs besides
         return (255 << 10) if (int(release[1]), int(release[2])) >= (8, 5) else (64 << 10)
 
-    def command(self, arguments: Sequence[str]) -> paramiko.Channel:
+    def command(self, arguments: Sequence[str], *, merge_errors: bool = True) -> paramiko.Channel:
         """Start a command on the host; its arguments reach it as they are, whatever they hold."""
         with self.talking():
             channel = self.transport().open_session(timeout=ANSWER_S)
             channel.settimeout(ANSWER_S)
-            channel.set_combine_stderr(True)
+            channel.set_combine_stderr(merge_errors)
             channel.exec_command(shlex.join(arguments))
         return channel
 

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 import paramiko
 
 from data.errors import SourceError
+from ingest.blocks import BLOCK_BYTES
 from ingest.sources import names
 from ingest.sources.address import SshAddress
 from ingest.sources.log_file import HEAD_BYTES, Entry, LogFile, Place
@@ -19,6 +20,7 @@ from ingest.sources.names import LOGS
 from ingest.sources.packed import unpacking
 from ingest.sources.sftp_reads import Reads
 from ingest.sources.ssh import Connection
+from ingest.sources.ssh_packed import BACKLOG_BYTES, CHECKED_BYTES, PackedStretch, Refused
 
 # SFTP tells times in whole seconds: for so long after a change there may have been another one.
 _SETTLE_S = 2.5
@@ -35,6 +37,8 @@ class SshFile(LogFile):
         self._seen: tuple[int, int] | None = None
         self._seen_at = 0.0
         self._looks = 0
+        self._packable = True
+        self._stretch: PackedStretch | None = None
         with _asking(connection, self.name):
             # Its handles mean nothing, or another file, to the one after a reconnection.
             sftp = self._sftp = connection.sftp()
@@ -59,7 +63,44 @@ class SshFile(LogFile):
         return found[0], found[1] * 1_000_000_000 + self._looks
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset` on, with many requests on the way at once."""
+        """Up to `size` bytes from `offset` on: packed where there is much, else with many
+        requests on the way at once."""
+        if size >= BLOCK_BYTES and (data := self._packed(offset, size)) is not None:
+            return data
+        return self._asked(offset, size)
+
+    def _packed(self, offset: int, size: int) -> bytes | None:
+        """What a packed stretch gives; None without one. It is read under the file's name, so
+        both ends of a block are held against the file that is open."""
+        if self._stretch is None and (left := self.size() - offset) >= BACKLOG_BYTES:
+            self._stretch = self._begin_stretch(offset, left)
+        if self._stretch is None:
+            return None
+        data = self._stretch.read(offset, size)
+        if data and self._agrees(offset, data):
+            return data + self._asked(offset + len(data), size - len(data))
+        self._packable = not data  # with other bytes in it, the name leads elsewhere by now
+        self._stretch.close()
+        self._stretch = None
+        return None
+
+    def _begin_stretch(self, offset: int, length: int) -> PackedStretch | None:
+        if not (self._packable and self._connection.packs):
+            return None
+        try:
+            return PackedStretch(self._connection, self._address.path, offset, length)
+        except Refused:
+            self._connection.packs = False
+            return None
+
+    def _agrees(self, offset: int, data: bytes) -> bool:
+        end = max(0, len(data) - CHECKED_BYTES)
+        return data.startswith(self._asked(offset, CHECKED_BYTES)) and data[end:] == self._asked(
+            offset + end, CHECKED_BYTES
+        )
+
+    def _asked(self, offset: int, size: int) -> bytes:
+        """Bytes over SFTP."""
         with _asking(self._connection, self.name):
             there = min(size, (self._handle.stat().st_size or 0) - offset)
             reads = Reads(self._sftp, self._handle.handle, self._request)
@@ -102,6 +143,8 @@ class SshFile(LogFile):
 
     def close(self) -> None:
         """Let the handle go."""
+        if self._stretch is not None:
+            self._stretch.close()
         with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
             self._handle.close()
 
