@@ -9,6 +9,9 @@ import polars as pl
 import streamlit as st
 
 from dashboard import run_cache, sentences
+from dashboard.charts import compare as charts
+from dashboard.charts.economics import economics_figure
+from dashboard.charts.figure import Figure
 from dashboard.context import Context
 from dashboard.run_cache import Changes, changes_of
 from data import aligned
@@ -61,9 +64,33 @@ def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     return Compared(compare(groups), tuple(groups), notes)
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The charts of a comparison; None where there is nothing to draw."""
+
+    running: Figure
+    spread: Figure | None
+    economics: Figure | None
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def drawn(_context: Context, store: str, wanted: Asked) -> Drawn:
+    """The charts that no choice on the page changes, built once for all visitors."""
+    found = compared(_context, store, wanted)
+    assert found.comparison is not None
+    return Drawn(
+        charts.running_figure(found.groups),
+        charts.spread_figure(found.groups),
+        economics_figure(found.comparison),
+    )
+
+
 @st.cache_resource(max_entries=24, show_spinner=False)
-def curves(_context: Context, store: str, wanted: Asked, by: str) -> tuple[pl.DataFrame, list[str]]:
+def curves(
+    _context: Context, store: str, wanted: Asked, by: str
+) -> tuple[Figure | None, list[str]]:
     """The throughput of the runs on one axis, and the names of those that it cannot hold."""
+    groups = compared(_context, store, wanted).groups
     with _context.store.cursor() as con:
         frame, silent = aligned.series(con, loaded(_context, wanted), by)
-    return frame, [run.name for run in silent]
+    return charts.aligned_figure(frame, groups, by), [run.name for run in silent]

@@ -11,7 +11,7 @@ import streamlit as st
 
 from dashboard import figure_block, words
 from dashboard.charts import compare as charts
-from dashboard.charts import economics
+from dashboard.charts.figure import Figure
 from data import configs, html, report
 from data.compare import Comparison, Group, Pair
 from data.run_data import RunData
@@ -153,9 +153,8 @@ def overrides(runs: Sequence[RunData], labels: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(zip(OVERRIDES, kinds, strict=True)), orient="row")
 
 
-def running(groups: Sequence[Group]) -> None:
+def running(figure: Figure, groups: Sequence[Group]) -> None:
     """Throughput against running requests, and how near each came to its cap."""
-    figure = charts.running_figure(groups)
     st.markdown(f"**{figure.title}**")
     figure_block.show(figure)
     said = [sentence for group in groups if (sentence := charts.cap_sentence(group))]
@@ -167,9 +166,8 @@ def running(groups: Sequence[Group]) -> None:
     )
 
 
-def spread(groups: Sequence[Group]) -> None:
+def spread(figure: Figure | None) -> None:
     """How windows vary at equal running counts."""
-    figure = charts.spread_figure(groups)
     st.markdown("**Decode speed of one request at equal running counts**")
     if figure is None:
         st.caption("No running count was held steady by the baseline and another set-up.")
@@ -178,13 +176,12 @@ def spread(groups: Sequence[Group]) -> None:
     st.caption("Point: median of the steady windows. Box: middle half. Line: p10 to p90.")
 
 
-def what_speculation_costs(comparison: Comparison) -> None:
+def what_speculation_costs(figure: Figure | None, comparison: Comparison) -> None:
     """The economics chart with one sentence under it; nothing where nobody speculates."""
     asked = [pair for pair in comparison.pairs if pair.economics or pair.no_economics]
     if not asked:
         return
     st.markdown("**What a speculative step costs and yields**", help=_ECONOMICS)
-    figure = economics.economics_figure(comparison)
     if figure is not None:
         figure_block.show(figure)
     for pair in asked:

@@ -7,10 +7,11 @@ how long its stage took, only that much is the stage's, and the rest is preparat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+import duckdb
 import polars as pl
 
 UNTIL_READY: Final = "until the ready line"
@@ -28,6 +29,10 @@ _STAGES: Final = (
 )
 _KINDS: Final = ("boot", "engine", "milestone", "capacity", "args", "ready")
 _LEAST_S: Final = 0.0005
+_OTHERS: Final = 20  # earlier starts that a start is held against
+_FEW: Final = 2  # of fewer a median says nothing
+_SLOW: Final = 2.0  # times the median that is worth a word
+_NOTICED_S: Final = 5.0
 
 WATERFALL: Final[dict[str, pl.DataType]] = {
     "stage": pl.String(),
@@ -106,3 +111,52 @@ def _merged(rows: pl.DataFrame) -> pl.DataFrame:
         )
         .select(WATERFALL.keys())
     )
+
+
+def earlier(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> list[pl.DataFrame]:
+    """The waterfalls of the latest other starts of the same engine and model."""
+    runs = con.sql(
+        "SELECT run_id, started_at, ready_at FROM runs WHERE run_id <> $run_id "
+        "AND engine = $engine AND model IS NOT DISTINCT FROM $model "
+        "AND ready_at > started_at ORDER BY started_at DESC LIMIT $most",
+        params={
+            "run_id": card["run_id"], "engine": card["engine"], "model": card["model"],
+            "most": _OTHERS,
+        },
+    ).pl()  # fmt: skip
+    events = con.sql(
+        "SELECT * FROM events WHERE list_contains($runs, run_id) AND list_contains($kinds, kind)",
+        params={"runs": runs["run_id"].to_list(), "kinds": list(_KINDS)},
+    ).pl()
+    return [
+        waterfall(run, events.filter(pl.col("run_id") == run["run_id"]))
+        for run in runs.iter_rows(named=True)
+    ]
+
+
+def slow(stages: pl.DataFrame, others: Sequence[pl.DataFrame]) -> list[str]:
+    """A sentence for each stage that took much longer than in other starts.
+
+    Args:
+        stages: of `waterfall`.
+        others: the same of other starts.
+    """
+    own, *sums = (
+        start.group_by("stage", maintain_order=True).agg(pl.col("seconds").sum())
+        for start in (stages, *others)
+    )
+    each = (
+        pl.concat([own.clear(), *sums])
+        .group_by("stage")
+        .agg(median=pl.col("seconds").median(), starts=pl.len())
+    )
+    told = own.join(each, on="stage", how="inner", maintain_order="left").filter(
+        (pl.col("starts") >= _FEW)
+        & (pl.col("seconds") >= _SLOW * pl.col("median"))
+        & (pl.col("seconds") - pl.col("median") >= _NOTICED_S)
+    )
+    return [
+        f"{stage} took {seconds:.0f} s, {seconds / median:.1f} times the median of "
+        f"{median:.0f} s over {starts} other starts of this model"
+        for stage, seconds, median, starts in told.iter_rows()
+    ]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import altair as alt
 import polars as pl
 import pytest
 
 from dashboard.charts.compare import aligned_figure, cap_sentence, running_figure, spread_figure
 from dashboard.charts.economics import economics, economics_figure
 from dashboard.charts.figure import Figure
-from data import aligned, charts, palette, queries, run_data
+from data import aligned, charts, palette, pictures, queries, run_data
 from data.compare import Comparison, compare, grouped
 from data.run_data import RunData
 from data.speedups import NONE_OF_ONE, speedups
@@ -146,12 +147,14 @@ def test_charts_keep_the_colour_of_a_run_and_stay_small(
     figures = [
         running_figure(comparison.groups), spread_figure(comparison.groups),
         economics_figure(comparison),
-        aligned_figure(frame, comparison.groups, aligned.READY, title="Throughput"),
+        aligned_figure(frame, comparison.groups, aligned.READY),
     ]  # fmt: skip
     slots = palette.slots([group.runs[0].card["run_id"] for group in comparison.groups])
     expected = dict(zip(["base", "eagle3"], map(str, slots), strict=True))
     for figure in figures:
         assert figure is not None
+        alt.LayerChart.from_dict(figure.spec)  # holds it against the schema
+        assert pictures.svg(figure.spec).startswith("<svg")
         assert marks(figure) <= charts.MARKS
         drawn = [rows for rows in datasets(figure) if "slot" in rows.columns]
         for rows in drawn:

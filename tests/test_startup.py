@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import polars as pl
 import pytest
 
@@ -72,6 +73,20 @@ def test_a_start_without_its_ends_has_no_stages() -> None:
     assert startup_figure(startup.waterfall(card(None), events()), "1") is None
 
 
+def test_a_stage_is_slow_against_the_median_of_other_starts() -> None:
+    usual = [
+        startup.waterfall(card(60 + more), events((50 + more, "Weights loaded", None)))
+        for more in (-10, 0, 10)
+    ]
+    slow = startup.waterfall(card(140), events((125, "Weights loaded", None)))
+    assert startup.slow(slow, usual) == [
+        "weights took 125 s, 2.5 times the median of 50 s over 3 other starts of this model"
+    ]
+    assert startup.slow(usual[2], usual) == []
+    assert startup.slow(slow, usual[:1]) == []
+    assert startup.slow(slow, []) == []
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(tmp_path_factory.mktemp("startup") / "store.duckdb") as opened:
@@ -84,8 +99,12 @@ def test_stages_of_real_starts_add_up(store: Store) -> None:
         for run in queries.runs_table(con).iter_rows(named=True):
             found = startup.waterfall(run, queries.events(con, run["run_id"]))
             assert found["seconds"].sum() == pytest.approx(run["ready_after_s"])
+            others = startup.earlier(con, run)
+            assert len(others) == {"sglang": 2, "vllm": 1}[run["engine"]]
+            assert all(other["seconds"].sum() > 0 for other in others)
             assert found["start_s"].to_list()[1:] == found["end_s"].to_list()[:-1]
             figure = startup_figure(found, "3")
             assert figure is not None
+            alt.LayerChart.from_dict(figure.spec)  # holds it against the schema
             assert "Start-up of" in figure.alt
             assert {row["slot"] for row in next(iter(figure.spec["datasets"].values()))} == {"3"}

@@ -54,9 +54,7 @@ def cap_sentence(group: Group) -> str | None:
     return f"{group.label} is allowed {cap:,} running requests{rank}; the most seen is {most:,}."
 
 
-def aligned_figure(
-    frame: pl.DataFrame, groups: Sequence[Group], by: str, *, title: str
-) -> Figure | None:
+def aligned_figure(frame: pl.DataFrame, groups: Sequence[Group], by: str) -> Figure | None:
     """The throughput of every run on one axis; None where no log tells its origin.
 
     Args:
@@ -82,10 +80,10 @@ def aligned_figure(
         "slot", "label", "line", "at", "clock", "gen_tok_s", "running_reqs", "alone",
         pl.col("ts").dt.epoch("ms"),
     )  # fmt: skip
-    return Figure(
-        "compare_series", title, spec_of(_lines(drawn, groups, by, unit)), _series_text(rows, by),
-        rows.select("label", "run_id", "ts", "at_s", "gen_tok_s", "running_reqs"),
-    )  # fmt: skip
+    table = rows.select("label", "run_id", "ts", "at_s", "gen_tok_s", "running_reqs")
+    spec = spec_of(_lines(drawn, groups, by, unit))
+    title = "Generation throughput over time"
+    return Figure("compare_series", title, spec, _series_text(rows, by), table)
 
 
 def _lines(drawn: pl.DataFrame, groups: Sequence[Group], by: str, unit: str) -> Any:

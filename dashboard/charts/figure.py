@@ -20,7 +20,10 @@ class Figure:
 
 
 def spec_of(chart: Any) -> dict[str, Any]:
-    """An Altair chart as Vega-Lite that is as wide as the page lets it be."""
-    spec: dict[str, Any] = chart.to_dict()
+    """An Altair chart as Vega-Lite that is as wide as the page lets it be.
+
+    Not checked against the schema, which takes longer than all else of a page; tests do that.
+    """
+    spec: dict[str, Any] = chart.to_dict(validate=False)
     spec.pop("width", None)
     return spec

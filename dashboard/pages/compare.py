@@ -8,7 +8,6 @@ from typing import Final
 import streamlit as st
 
 from dashboard import compare_state, compare_view, figure_block, words
-from dashboard.charts import compare as charts
 from dashboard.compare_state import Asked
 from dashboard.context import Context, current
 from dashboard.guard import guarded
@@ -53,10 +52,11 @@ def page() -> None:
         st.warning(words.plain(cause), icon=":material/warning:")
     compare_view.numbers(found.comparison)
     _settings(found.groups)
-    compare_view.running(found.groups)
-    _aligned(context, wanted, found.groups)
-    compare_view.spread(found.groups)
-    compare_view.what_speculation_costs(found.comparison)
+    drawn = compare_state.drawn(context, str(context.store.path), wanted)
+    compare_view.running(drawn.running, found.groups)
+    _aligned(context, wanted)
+    compare_view.spread(drawn.spread)
+    compare_view.what_speculation_costs(drawn.economics, found.comparison)
     compare_view.downloads(found.comparison)
 
 
@@ -94,16 +94,14 @@ def _settings(groups: Sequence[Group]) -> None:
     compare_view.show_settings(groups)
 
 
-def _aligned(context: Context, wanted: Asked, groups: Sequence[Group]) -> None:
-    title = "Generation throughput over time"
-    st.markdown(f"**{title}**")
+def _aligned(context: Context, wanted: Asked) -> None:
+    st.markdown("**Generation throughput over time**")
     by = st.segmented_control(
         "Time since", list(aligned.ORIGINS), default=aligned.READY, required=True, key="since",
         bind="query-params", help="What is laid over each other: the moment a server was ready, "
         "its first request, or the clock of its log.",
     )  # fmt: skip
-    frame, silent = compare_state.curves(context, str(context.store.path), wanted, by)
-    figure = charts.aligned_figure(frame, groups, by, title=title)
+    figure, silent = compare_state.curves(context, str(context.store.path), wanted, by)
     if figure is None:
         st.caption(f"No log tells the moment: {by}.")
         return

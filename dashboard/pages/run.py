@@ -49,7 +49,7 @@ def page() -> None:
     run_view.overrides(run)
     _section("Findings")
     run_view.findings(run_cache.found(context, str(context.store.path), asked, changes))
-    _startup(card, run)
+    _startup(context, card, run)
     _curves(context, asked)
     _section("Incidents")
     with context.store.cursor() as con:
@@ -83,11 +83,10 @@ def _head(context: Context, card: Mapping[str, Any]) -> None:
         notes_form.buttons(card)
 
 
-def _startup(card: Mapping[str, Any], run: RunData) -> None:
+def _startup(context: Context, card: Mapping[str, Any], run: RunData) -> None:
     _section("Start-up")
-    figure = startup_figure(
-        startup.waterfall(card, run.events), theme.run_slot(str(card["run_id"]))
-    )
+    stages = startup.waterfall(card, run.events)
+    figure = startup_figure(stages, theme.run_slot(str(card["run_id"])))
     if figure is None:
         known = card["ready_after_s"] is not None
         st.text(
@@ -97,6 +96,10 @@ def _startup(card: Mapping[str, Any], run: RunData) -> None:
         )
         return
     figure_block.show(figure)
+    with context.store.cursor() as con:
+        others = startup.earlier(con, card)
+    for sentence in startup.slow(stages, others):
+        st.warning(words.plain(f"Slow start: {sentence}."), icon=":material/warning:")
 
 
 def _curves(context: Context, run_id: str) -> None:
