@@ -26,7 +26,8 @@ help:
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
 
-# Without --no-compile pip spends a third of its time compiling modules that nobody imports.
+# Without --no-compile pip spends a third of its time compiling modules that nobody imports. Those
+# that are imported are compiled here: on a machine that forbids it later, each start would do it.
 PIP_INSTALL := $(PIP) install --no-compile
 
 # Debian and Ubuntu ship Python without ensurepip; then its package is fetched first.
@@ -34,10 +35,11 @@ $(BIN)/python:
 	if ! $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(call apt,python3-venv); fi
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: requirements.txt pyproject.toml | $(BIN)/python
+$(VENV)/.installed: requirements.txt pyproject.toml setup.py parsers/kernels.c | $(BIN)/python
 	echo "Installing Servescope into $(VENV) ..."
 	$(PIP_INSTALL) -r requirements.txt
 	PYTHONWARNINGS=ignore $(PIP_INSTALL) --no-deps --editable .
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import servescope, dashboard.app, ingest.imports'
 	touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed

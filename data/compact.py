@@ -12,8 +12,6 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from parsers.records import CHOICES, SAMPLES, Schema
@@ -115,23 +113,23 @@ def _numbered(part: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
     A group's number is that of its run, file and rank, with the place of its few values among
     all their combinations in the lowest bits: numbers of one run lie close together.
     """
-    key: npt.NDArray[np.int64] = np.zeros(part.height, np.int64)
-    for name, size in _SIZES.items():
-        key *= size
-        if part[name].null_count() < part.height:
-            codes = part[name].to_physical().cast(pl.Int64) + 1
-            key += codes.fill_null(0).to_numpy()
-    seen = np.bincount(key, minlength=_COMBINATIONS)
-    first = np.zeros(_COMBINATIONS, np.int64)
-    first[key[::-1]] = np.arange(part.height - 1, -1, -1)
-    found = np.flatnonzero(seen)
     base = _number(*part.select(_SAME).row(0), *_SIZES.values())
-    named = part.select(GROUP)[first[found].tolist()].with_columns(
-        pl.col(name).cast(pl.String) for name in CHOICES
-    )
-    return pl.Series("group_id", base + key), named.insert_column(
-        0, pl.Series("group_id", base + found)
-    )
+    groups = part.select(group_id=_PLACE_OF_FEW + base).to_series()
+    first = groups.arg_unique()
+    named = part.select(GROUP)[first].with_columns(pl.col(name).cast(pl.String) for name in CHOICES)
+    return groups, named.insert_column(0, groups.gather(first))
+
+
+def _place_of_few() -> pl.Expr:
+    """The place of a row's few values among all their combinations."""
+    place = pl.lit(0, pl.Int64)
+    for name, size in _SIZES.items():
+        code = pl.col(name).to_physical().cast(pl.Int64) + 1
+        place = place * size + code.fill_null(0)
+    return place
+
+
+_PLACE_OF_FEW = _place_of_few()
 
 
 def _number(*values: object) -> int:

@@ -33,6 +33,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+# For a process that only imports: the other threads are parsing, and what is written is not read.
+_BULK: dict[str, str | int] = {"threads": 1, "memory_limit": "96MB"}
 
 
 class BatchLike(Protocol):
@@ -63,6 +65,7 @@ _TABLES = {
     "access_counts": "access_counts",
     "ingest_log": "ingest_log",
 }
+_WORTH_ROWS = 2000
 # The partial sums that follow a table's rows, over the frame `new_<table>`.
 _SUMS = {"sample_intervals": summary.LATE_INTERVALS, "events": summary.EVENTS}
 
@@ -77,12 +80,13 @@ class Store:
         self.revision = 0  # grows with every append that stored something
         self._con = con
         self._file_lock = lock
-        self._bulk = bulk
+        self.bulk = bulk
         self._writer = con.cursor()
         self._turn = threading.Lock()
+        self._open = False  # a transaction that goes on
         self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
-        rows = self._writer.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
-        self._groups = {group for (group,) in rows}  # stored already
+        self._groups = _groups(self._writer)  # stored already
+        self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
 
@@ -90,8 +94,8 @@ class Store:
     def open(cls, path: Path | str, *, bulk: bool = False) -> Store:
         """Open, create or upgrade the store at `path`; StoreError says why it cannot be.
 
-        `bulk`: for a process that only imports. DuckDB keeps to one thread, since the others are
-        parsing, and its search for pandas is cut short.
+        `bulk`: for a process that only imports. DuckDB keeps to one thread and little memory, and
+        its search for pandas is cut short.
         """
         place = Path(path).expanduser().absolute()
         try:
@@ -119,35 +123,53 @@ class Store:
         """Store all frames, their partial sums and the checkpoint in one transaction."""
         self.append_all([batch] if batch is not None else [], [checkpoint] if checkpoint else [])
 
-    def append_all(self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint]) -> None:
+    def append_all(
+        self,
+        batches: Sequence[BatchLike],
+        checkpoints: Sequence[Checkpoint],
+        *,
+        more: bool = False,
+    ) -> None:
         """Store several batches and checkpoints in one transaction.
 
+        `more`: it stays open for the next call (bulk only); if that one fails, all is undone.
         ConflictError for a checkpoint that does not go on from the latest one of its file: then
         another reader has stored these bytes already.
         """
         with self._turn:
             try:
-                if self._appends >= EVERY_APPENDS:
-                    fold(self._writer)
-                    self._appends = 0
-                self._writer.execute("BEGIN TRANSACTION")
+                if not self._open:
+                    if self._appends >= EVERY_APPENDS:
+                        fold(self._writer)
+                        self._appends = 0
+                    self._writer.execute("BEGIN TRANSACTION")
+                    self._open = True
                 latest = self._in_order(checkpoints)
-                with _without_pandas() if self._bulk else contextlib.nullcontext():
-                    rows, groups = self._insert(batches) if batches else (0, set())
+                with _without_pandas() if self.bulk else contextlib.nullcontext():
+                    rows = self._encode(batches) if batches else 0
+                    self._insert_waiting(more=more)
                 for checkpoint in checkpoints:
                     self._insert_checkpoint(checkpoint)
-                self._writer.execute("COMMIT")
+                if not more:
+                    self._writer.execute("COMMIT")
+                    self._open = False
             except BaseException as error:
-                with contextlib.suppress(duckdb.Error):
-                    self._writer.execute("ROLLBACK")
+                self._undo()
                 if isinstance(error, duckdb.Error):
                     raise StoreError(explain(self.path, error)) from error
                 raise
             self._latest |= latest
-            self._groups |= groups
             self._appends += 1
             if rows:
                 self.revision += 1
+
+    def _undo(self) -> None:
+        self._open = False
+        self._waiting.clear()
+        self._latest.clear()
+        with contextlib.suppress(duckdb.Error):
+            self._writer.execute("ROLLBACK")
+            self._groups = _groups(self._writer)
 
     def transact(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> None:
         """Run `work` in one transaction; it says whether it stored anything."""
@@ -218,12 +240,8 @@ class Store:
             latest[new.file_id] = new.seq
         return latest
 
-    def _insert(self, batches: Sequence[BatchLike]) -> tuple[int, set[int]]:
-        """Insert all rows and their partial sums.
-
-        Returns:
-            the number of rows from the logs, and the groups that are new with them.
-        """
+    def _encode(self, batches: Sequence[BatchLike]) -> int:
+        """Have all rows and their partial sums inserted; gives the number of rows of the logs."""
         frames = {
             table: pl.concat([getattr(batch, attribute) for batch in batches])
             for attribute, table in _TABLES.items()
@@ -231,23 +249,33 @@ class Store:
         parts = compact.parted(pl.concat([batch.samples for batch in batches]))
         samples, groups = compact.encode(parts)
         new = groups.filter(~pl.col("group_id").is_in(self._groups))
+        self._groups |= set(new["group_id"])
         computed = {"sample_groups": new, "run_summary_parts": summary.of_samples(parts)}
         for table, frame in {**computed, **samples, **frames}.items():
             if frame.height:
-                self._insert_frame(table, frame)
-        stored = sum(frame.height for frame in (*samples.values(), *frames.values()))
-        return stored, set(new["group_id"].to_list())
+                self._waiting.setdefault(table, []).append(frame)
+        return sum(frame.height for frame in (*samples.values(), *frames.values()))
+
+    def _insert_waiting(self, *, more: bool) -> None:
+        """Insert what waits; while more rows come, only what is worth a statement of its own."""
+        for table in sorted(self._waiting, key=_SUMS.__contains__):  # they read the others
+            frames = self._waiting[table]
+            if not more or sum(frame.height for frame in frames) >= _WORTH_ROWS:
+                self._insert_frame(table, pl.concat(frames))
+                del self._waiting[table]
 
     def _insert_frame(self, table: str, frame: pl.DataFrame) -> None:
         # Registered, since variables of Python are out of reach once external access is off.
         name = f"new_{table}"
-        self._writer.register(name, _Stream(frame))
+        stream = _Stream(frame)
+        self._writer.register(name, stream)
         try:
             self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
             if table in _SUMS:
                 self._writer.execute(_SUMS[table])
         finally:
             self._writer.unregister(name)
+            stream.frame = None  # DuckDB keeps the stream until the transaction ends
 
     def _insert_checkpoint(self, checkpoint: Checkpoint) -> None:
         values = ", ".join(literal(getattr(checkpoint, name)) for name in COLUMNS)
@@ -265,10 +293,11 @@ class _Stream:
     than a polars frame, and without importing pyarrow."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self._frame = frame
+        self.frame: pl.DataFrame | None = frame
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)
+        assert self.frame is not None
+        return self.frame.__arrow_c_stream__(requested_schema)
 
 
 @contextlib.contextmanager
@@ -285,6 +314,11 @@ def _without_pandas() -> Iterator[None]:
             del sys.modules[name]
 
 
+def _groups(con: duckdb.DuckDBPyConnection) -> set[int]:
+    rows = con.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
+    return {group for (group,) in rows}
+
+
 def _salt(con: duckdb.DuckDBPyConnection) -> str:
     row = con.execute("SELECT min(value) FROM store_facts WHERE name = 'salt'").fetchone()
     return str(row[0]) if row else ""
@@ -296,13 +330,15 @@ def _now() -> datetime:
 
 def _connect(path: Path, bulk: bool) -> duckdb.DuckDBPyConnection:
     try:
-        con = duckdb.connect(str(path), config=_CONFIG | ({"threads": 1} if bulk else {}))
+        con = duckdb.connect(str(path), config=_CONFIG | (_BULK if bulk else {}))
     except duckdb.Error as error:
         raise StoreError(explain(path, error)) from error
     try:
         migrate(con)
         # Every query says its order itself; keeping that of insertion doubles the cost of it.
         con.execute("SET preserve_insertion_order = false")
+        # What is full is written while more rows come, not when they are committed.
+        con.execute("SET write_buffer_row_group_count = 1")
         con.execute("PRAGMA disable_checkpoint_on_shutdown")  # `close` decides
         # Nothing that a user's SELECT could reach lies outside the store.
         con.execute("SET enable_external_access = false")

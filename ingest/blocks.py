@@ -9,7 +9,9 @@ from typing import Protocol
 from parsers import partials
 from parsers.lines import wide_encoding
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 14 << 20
+FIRST_BYTES = 4 << 20  # of a file: the next block is read while the one before is scanned
+PEEK_BYTES = 1 << 14
 LINE_MAX_BYTES = 1 << 20
 PIECES_MAX_BYTES = 2 * LINE_MAX_BYTES
 HEAD_BYTES = 4096  # of a file, where its encoding shows
@@ -40,6 +42,7 @@ class BlockReader:
     def __init__(self, file: Bytes, offset: int) -> None:
         self._file = file
         self.offset = offset
+        self._size = min(FIRST_BYTES, BLOCK_BYTES)
         self._searched = 0  # bytes after offset known to hold no newline
 
     def next(self, *, final: bool = False) -> Block | None:
@@ -48,12 +51,15 @@ class BlockReader:
         if block is not None:
             self.offset += block.size
             self._searched = 0
+            full = block.size > self._size // 2
+            self._size = min(4 * self._size if full else FIRST_BYTES, BLOCK_BYTES)
         return block
 
     def _find(self, final: bool) -> Block | None:
         if self._searched > LINE_MAX_BYTES:
             return self._skip(final)
-        data = self._file.read(self.offset, BLOCK_BYTES)
+        size = self._whole_size()
+        data = self._file.read(self.offset, size)
         end = self._end_of_line(data)
         if not end:
             if len(data) > LINE_MAX_BYTES:
@@ -63,11 +69,19 @@ class BlockReader:
         whole = whole_messages(data[:end] if end < len(data) else data)
         if not whole:
             return None
-        if final and len(data) < BLOCK_BYTES and end == len(data):
+        if final and len(data) < size and end == len(data):
             whole = end  # what is missing of a message will not come any more
         if whole < len(data):
             data = data[:whole]
         return next(whole_lines(data))
+
+    def _whole_size(self) -> int:
+        """How much to read so that a large block ends with a line: cutting it would copy it."""
+        if self._size <= FIRST_BYTES:
+            return self._size
+        peek = min(PEEK_BYTES, self._size)
+        last = self._file.read(self.offset + self._size - peek, peek)
+        return self._size - len(last) + last.rfind(b"\n") + 1 if len(last) == peek else self._size
 
     def _end_of_line(self, data: bytes) -> int:
         """Where the last newline ends; in UTF-16 of Windows it has a second half."""

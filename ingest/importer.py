@@ -23,7 +23,7 @@ from ingest.sources.places import place_of
 from ingest.succession import Succession
 from ingest.writer import Writer
 
-GATHER_BYTES = 64 << 20
+GATHER_BYTES = 256 << 20
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
 Progress = Callable[[int, int, int], object]  # bytes done, bytes in all, lines done
 
@@ -41,9 +41,7 @@ class ImportReport:
 
     def count(self, append: Append) -> None:
         """Add what one append holds."""
-        self.lines += append.data.count(b"\n") + (
-            not append.data.endswith(b"\n") and bool(append.data)
-        )
+        self.lines += append.lines
         self.samples += append.batch.samples.height
         for run_id in append.batch.run_facts["run_id"].unique(maintain_order=True):
             if run_id not in self.run_ids:

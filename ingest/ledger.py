@@ -21,6 +21,7 @@ class Append:
     batch: Batch
     checkpoint: Checkpoint
     data: bytes  # the lines it came from
+    lines: int  # an unfinished last one included
     size: int  # bytes of the file, a skipped line included
 
 
@@ -42,6 +43,7 @@ class Ledger:
         self._stored_seq = last.seq if last else 0  # the checkpoint that the next one goes on from
         self._known_texts: set[str] = set()
         self._notes: list[dict[str, object]] = []
+        self._line_no = last.line_no if last else 1
 
     def note(self, file_id: str, offset: int, kind: str, detail: str, n: int | None = None) -> None:
         """Have a row in ingest_log with the next append."""
@@ -73,7 +75,9 @@ class Ledger:
             state=state, finished=finished, new_texts=new, after=self._stored_seq,
         )  # fmt: skip
         self._stored_seq = self.seq
-        return Append(batch, checkpoint, block.data, block.size)
+        is_open = bool(block.data) and not block.data.endswith((b"\n", b"\n\0"))
+        lines, self._line_no = pipeline.line_no - self._line_no + is_open, pipeline.line_no
+        return Append(batch, checkpoint, block.data, lines, block.size)
 
 
 def skipped_line(ledger: Ledger, pipeline: Pipeline, file_id: str, block: Block) -> Batch:

@@ -20,7 +20,7 @@ from ingest.scan import Scanned
 from ingest.sources.log_file import HEAD_BYTES, LogFile
 from ingest.succession import Before
 
-SCANS_AHEAD = 2  # blocks that a bulk import scans beside the one it absorbs
+SCANS_AHEAD = 2
 
 
 class ContentChangedError(Exception):
@@ -117,7 +117,7 @@ class Reading:
                 return None
             self._pipeline.begin(block.data, at)
             return block, self._pipeline.scan(block.data, at)
-        while len(self._coming) <= SCANS_AHEAD:
+        while len(self._coming) < SCANS_AHEAD:
             at = self._blocks.offset
             block = self._blocks.next(final=final)
             if block is None:

@@ -12,6 +12,7 @@ from parsers import access, lines, sglang, vllm, wrappers
 from parsers.access import Access
 from parsers.access_forms import AccessForms, Taken
 from parsers.forms import Bools
+from parsers.kernels import Block
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
 
@@ -90,9 +91,9 @@ def _marked(
     frames: list[pl.DataFrame] = []
     requests: list[Taken] = []
     if data:
-        frames, sample = readers.samples.take(data, text)
-        off = text["off"].to_numpy()
-        requests = readers.access.take(data, off - off[:1], ~sample)
+        block = Block.of(data, text["off"].to_numpy())
+        frames, sample = readers.samples.take(block, text)
+        requests = readers.access.take(block, ~sample)
     asked: Bools = np.zeros(text.height, np.bool_)
     for of_form in requests:
         asked[of_form.rows] = True

@@ -22,6 +22,7 @@ class Writer:
 
     Everything that waits in the queue shares one transaction. `gather`: bytes of log that a
     transaction should be worth (a bulk import: a commit of few rows costs as much as one of many).
+    Where the process does nothing but import, its rows are inserted as they come.
     `retry`: what fails is tried again until it is stored or the writer stops (a full disk may be
     freed); without it the first failure ends the work and `put` raises it.
     """
@@ -31,8 +32,11 @@ class Writer:
         self._store = store
         self._retry = retry
         self._gather = gather
+        self._at_once = gather > 0 and store.bulk
         self._queue: deque[Entry] = deque()
-        self._bytes = 0  # queued or being committed
+        self._open: list[Callable[[], object]] = []  # to call when what is inserted is committed
+        self._inserted = 0  # bytes of log that these stand for
+        self._bytes = 0  # queued or being inserted
         self._busy = False
         self._flushing = 0  # callers of flush
         self._refused: set[str] = set()  # file ids
@@ -43,7 +47,7 @@ class Writer:
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
         """Queue an append; `done` is called when it is committed. Waits while the queue is full."""
-        limit = max(QUEUE_BYTES, 2 * self._gather)
+        limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
         with self._change:
             self._change.wait_for(lambda: self._bytes < limit or self._over())
             self._raise_if_over()
@@ -56,7 +60,9 @@ class Writer:
         with self._change:
             self._flushing += 1
             self._change.notify_all()
-            self._change.wait_for(lambda: not (self._queue or self._busy) or self._over())
+            self._change.wait_for(
+                lambda: not (self._queue or self._busy or self._open) or self._over()
+            )
             self._flushing -= 1
             self._raise_if_over()
 
@@ -83,32 +89,40 @@ class Writer:
             raise self.error or StoreError(f"{self._store.path}: the writer has stopped")
 
     def _due(self) -> bool:
-        if not self._queue:
-            return self._stopping
-        return self._stopping or self._flushing > 0 or self._bytes >= self._gather
+        return bool(self._queue and self._at_once) or self._is_time()
+
+    def _is_time(self) -> bool:
+        """Whether what is there should be committed."""
+        waits = self._flushing > 0 and (self._queue or self._open)
+        gathered = self._queue and self._bytes + self._inserted >= self._gather
+        return bool(self._stopping or waits or gathered)
 
     def _run(self) -> None:
         while True:
             with self._change:
                 self._change.wait_for(self._due)
-                entries = list(self._queue)
-                if not entries:
-                    return
+                entries, commit = list(self._queue), self._is_time() or not self._at_once
                 self._queue.clear()
+                if not entries and not self._open:
+                    return
                 self._busy = True
                 size = sum(append.size for append, _ in entries)
-            stored = self._commit(entries)
-            if stored:
-                for _, done in entries:
+            stored = self._commit(entries, more=not commit)
+            self._open += [done for _, done in entries] if stored else []
+            if stored and commit:
+                for done in self._open:
                     done()
+                self._open.clear()
+            entries.clear()
             with self._change:
                 self._bytes -= size
+                self._inserted = 0 if commit else self._inserted + size
                 self._busy = False
                 self._change.notify_all()
                 if not stored:
                     return
 
-    def _commit(self, entries: list[Entry]) -> bool:
+    def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
         while True:
             appends = [append for append, _ in entries]
@@ -116,6 +130,7 @@ class Writer:
                 self._store.append_all(
                     [append.batch for append in appends],
                     [append.checkpoint for append in appends],
+                    more=more,
                 )
             except Exception as error:  # whatever it is, readers must not wait for ever
                 if self._retry and isinstance(error, ConflictError):

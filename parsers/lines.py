@@ -11,6 +11,8 @@ import re
 import numpy as np
 import polars as pl
 
+from parsers import kernels
+
 # Bytes that stand in a log for no text: NUL from preallocated blocks, its caret spelling.
 _NOISE = re.compile(r"\x00|\^@|\x1b\[[0-9;]*[A-Za-z]|\[[0-9]+(?:;[0-9]+)*m|\*\*")
 
@@ -60,14 +62,8 @@ def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame
         text = _lines(data)
     except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
         text = _lines(data.decode("utf-8", "replace").encode())
-    if data.isascii() and b"\r" not in data:  # the length of a line is that of its bytes
-        sizes = text["line"].str.len_bytes().to_numpy()
-        starts = pl.Series(
-            np.cumsum(sizes, dtype=np.int64) - sizes + np.arange(len(sizes)) + offset
-        )
-    else:
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
-        starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
+    ends = kernels.newlines(data, text.height)
+    starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
     return text.with_columns(off=starts, no=pl.int_range(text.height, dtype=pl.Int64))
 
 

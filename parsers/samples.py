@@ -19,6 +19,7 @@ import polars as pl
 
 from parsers import forms, keyvalue
 from parsers.forms import Bools, Ints, Place
+from parsers.kernels import Block
 from parsers.keyvalue import Field
 from parsers.lines import clean
 from parsers.record_search import (
@@ -79,11 +80,10 @@ class Reader:
     _patterns: list[_Pattern] = field(default_factory=list)
     _forms: list[tuple[Kind, forms.Form]] = field(default_factory=list)
 
-    def take(self, data: bytes, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], Bools]:
+    def take(self, block: Block, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], Bools]:
         """Samples of those lines that have a form known so far, read straight from the bytes.
 
         Args:
-            data: the block.
             lines: columns line, off, no: all lines of the block.
 
         Returns:
@@ -91,18 +91,16 @@ class Reader:
         """
         taken: Bools = np.zeros(lines.height, np.bool_)
         frames: list[pl.DataFrame] = []
-        if lines.height < forms.FEWEST:
+        if not forms.pay(lines.height):
             return frames, taken
         if not self._forms:
             start = lines["line"].head(forms.FEWEST)
             self.read(lines.head(forms.FEWEST).filter(start.str.contains_any(list(self.gates))))
-        words = forms.words_of(data)
         off, no = lines["off"].to_numpy(), lines["no"].to_numpy()
-        starts = off - off[0]
         for kind, form in list(self._forms):
-            rows, values = form.take(words, starts)
+            rows, values = form.take(block)
             if len(rows):
-                printed = form.places(data, words, starts[rows])
+                printed = form.places(block, rows)
                 found = _found({"off": off[rows], "no": no[rows], **printed}, values)
                 frames.append(to_columns(kind, found, list(values)))
                 taken[rows] = True

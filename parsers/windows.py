@@ -9,6 +9,7 @@ sample carries what is known so far, and a later block's frame of late intervals
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -171,17 +172,20 @@ class _Windows:
         rank: Rank,
         run: RunClock,
     ) -> _Windows:
-        single = (
-            (rows["new_seqs"].fill_null(-1) == 1) & (rows["running_reqs"].fill_null(-1) == 0)
-        ).to_numpy()
+        running = pl.col("running_reqs")
+        single, old, free = _columns(
+            rows,
+            (pl.col("new_seqs").fill_null(-1) == 1) & (running.fill_null(-1) == 0),
+            # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
+            pl.col("graph_on").is_null(),
+            running.fill_null(0) == 0,
+        )
         prompts = np.cumsum(~is_decode)
         crowded = np.cumsum(~is_decode & ~single)
-        # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
-        old = ~is_decode & rows["graph_on"].is_null().to_numpy()
+        old &= ~is_decode
         before_old = np.append(rank.last_is_old_prefill, old[:-1])
         # The rank was idle only where a prefill line found nothing running; a PD decode node
         # admits without prefill, so there any silence may be idle.
-        free = rows["running_reqs"].fill_null(0).to_numpy() == 0
         silent = gaps if run.decode_only else np.where(~is_decode & free, gaps, 0)
         starts = np.append(0, at[:-1] + 1) if len(at) else np.empty(0, np.int64)
         made = cls(
@@ -224,7 +228,7 @@ def _measure_decodes(
     run: RunClock,
     out: Measured,
 ) -> None:
-    running = _floats(rows, "running_reqs")[at]
+    running = _floats(rows, "running_reqs")[0][at]
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
     opened = np.append(_NOWHERE if rank.decode_off is None else rank.decode_off, off[at][:-1])
     nth = np.arange(len(at))
@@ -246,10 +250,11 @@ def _measure_decodes(
 
 def _estimates(rows: pl.DataFrame, at: Ints, run: RunClock) -> Floats:
     """Seconds of each decode window as its line says: steps * running * accept_len / throughput."""
-    running = _floats(rows, "running_reqs")[at]
-    length = np.nan_to_num(_floats(rows, "accept_len")[at], nan=1.0)
+    floats = _floats(rows, "running_reqs", "accept_len", "gen_tok_s")
+    running, length, rate = (values[at] for values in floats)
+    length = np.nan_to_num(length, nan=1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = run.steps * running * length / _floats(rows, "gen_tok_s")[at]
+        estimate = run.steps * running * length / rate
     return np.where(np.isfinite(estimate), estimate, np.nan)
 
 
@@ -260,9 +265,9 @@ def measure_vllm(rows: pl.DataFrame, rank: Rank, run: RunClock, default_s: float
     interval long, not the whole silence; only an all-zero line can be followed by a silence.
     """
     ts, off = _micros(rows), rows["byte_offset"].to_numpy()
-    running = _floats(rows, "running_reqs")
-    prompt = np.nan_to_num(_floats(rows, "prompt_tok_s"))
-    silent = (prompt == 0) & (np.nan_to_num(_floats(rows, "gen_tok_s")) == 0)
+    running, prompt, rate = _floats(rows, "running_reqs", "prompt_tok_s", "gen_tok_s")
+    prompt = np.nan_to_num(prompt)
+    silent = (prompt == 0) & (np.nan_to_num(rate) == 0)
     gap = _gaps(ts, rank) / SECOND
     usual = _intervals(gap, rank, default_s)
     quiet_before = np.append(rank.quiet, silent[:-1])
@@ -374,5 +379,11 @@ def _micros(rows: pl.DataFrame) -> Ints:
     return rows["ts"].to_physical().fill_null(strategy="forward").fill_null(0).to_numpy()
 
 
-def _floats(rows: pl.DataFrame, name: str) -> Floats:
-    return rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
+def _floats(rows: pl.DataFrame, *names: str) -> list[Floats]:
+    return _columns(rows, *(pl.col(name).cast(pl.Float64).fill_null(np.nan) for name in names))
+
+
+def _columns(rows: pl.DataFrame, *values: pl.Expr) -> list[npt.NDArray[Any]]:
+    """Values of all rows: together, since each question asked of a frame has its price."""
+    found = rows.select(value.alias(str(i)) for i, value in enumerate(values))
+    return [column.to_numpy(writable=True) for column in found]

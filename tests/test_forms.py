@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import groupby
 from random import Random
 
 import numpy as np
@@ -13,8 +15,10 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ingest.pipeline import Pipeline, SourceInfo
-from parsers import forms, lines
+from parsers import forms, kernels, lines
 from parsers.access_forms import AccessForms
+from parsers.forms import Form, _Value
+from parsers.kernels import Block
 
 SGLANG = (
     "[2026-03-0{day} 1{hour}:00:07 DP{rank} TP0] Decode batch, #running-req: {n}, "
@@ -66,32 +70,84 @@ def test_both_ways_give_the_same_samples(form: str, data: st.DataObject) -> None
         patch.setattr(forms, "FEWEST", 10**9)
         by_pattern = samples(text)
         patch.setattr(forms, "FEWEST", 1)
-        patch.setattr(forms, "ROWS", 16)
         by_form = samples(text)
     assert_frame_equal(by_form, by_pattern)
 
 
-def test_most_lines_of_a_usual_log_are_read_by_their_form() -> None:
+def block_of(texts: Sequence[str]) -> Block:
+    sizes = [len(text.encode()) + 1 for text in texts[:-1]]
+    data = "".join(f"{text}\n" for text in texts).encode()
+    return Block.of(data, np.cumsum([0, *sizes]))
+
+
+def test_the_compiled_loops_are_built() -> None:
+    assert kernels.BUILT
+
+
+def test_all_lines_of_a_usual_log_are_read_by_their_form() -> None:
     line = SGLANG.format(day=1, hour=2, rank=0, n=3, tokens=400, flag=True, rate="5.25", queue=0)
-    pipeline = Pipeline(SourceInfo("s"), "f")
-    data = (line + "\n").encode() * 600
-    frames, taken = pipeline._readers.samples.take(data, lines.split(data, 0))
-    assert taken.sum() > 590  # those at the very end have too few bytes behind them
+    block = block_of([line] * 600)
+    reader = Pipeline(SourceInfo("s"), "f")._readers.samples
+    frames, taken = reader.take(block, lines.split(block.data, 0))
+    assert taken.all()
     assert frames[0]["gen_tok_s"].unique().to_list() == [5.25]
 
 
-@pytest.mark.parametrize("decimals", [0, 1, 2, 3])
+@pytest.mark.parametrize("decimals", [0, 1, 2, 3, 6])
 def test_numbers_of_every_width_are_those_that_python_reads(decimals: int) -> None:
     rng = np.random.default_rng(7)
-    whole = [int(rng.integers(0, 10**width)) for width in range(1, 9) for _ in range(200)]
+    whole = [int(rng.integers(0, 10**width)) for width in range(1, 18) for _ in range(50)]
     texts = [f"{n}.{n % 10**decimals:0{decimals}d}" if decimals else str(n) for n in whole]
-    data = "".join(f"{text}, #" for text in texts).encode() + b" " * 16
-    at = np.cumsum([0, *(len(text) + 3 for text in texts[:-1])])
-    values, widths, good = forms._number(forms.words_of(data)[at], decimals)
-    fits = [len(text) <= (8 if decimals else 7) for text in texts]
-    assert good.tolist() == fits
-    assert values[good].tolist() == [float(t) for t, fit in zip(texts, fits, strict=True) if fit]
-    assert widths[good].tolist() == [len(t) for t, fit in zip(texts, fits, strict=True) if fit]
+    form = Form(b"n: ", {}, (_Value("n", b"", decimals),), b", #")
+    rows, values = form.take(block_of([f"n: {text}, #" for text in texts]))
+    fits = [len(text.replace(".", "")) <= 15 for text in texts]
+    assert rows.tolist() == np.flatnonzero(fits).tolist()
+    assert values["n"].tolist() == [float(t) for t, fit in zip(texts, fits, strict=True) if fit]
+
+
+@pytest.mark.parametrize("text", ["", ".5", "5", "05.2", "5.2", "5.231", "-5.23", "5.2x", "5,23"])
+def test_what_is_no_number_with_two_decimals_is_left_to_the_pattern(text: str) -> None:
+    form = Form(b"n: ", {}, (_Value("n", b"", 2),), b"")
+    assert not len(form.take(block_of([f"n: {text}"]))[0])
+
+
+def test_no_line_reads_into_the_next_one() -> None:
+    form = Form(b"n: ", {}, (_Value("n", b"", 0), _Value("flag", b", ", None)), b"")
+    rows, values = form.take(block_of(["n: 1, True", "n: 2, Tr", "ue", "n: 3", ", False", "n: "]))
+    assert rows.tolist() == [0]
+    assert values["flag"].tolist() == [True]
+
+
+def test_stamps_of_every_day_are_those_of_the_calendar() -> None:
+    first = datetime(1999, 12, 30)
+    days = [first + timedelta(days=i, seconds=86_399 * (i % 2)) for i in range(40_000)]
+    block = block_of([f"{day:%Y-%m-%d %H:%M:%S}" for day in days])
+    found, none = kernels.stamps(block, block.starts)
+    assert none == 0
+    assert pl.Series(found).cast(pl.Datetime("us")).to_list() == days
+
+
+@pytest.mark.parametrize(
+    "stamp", ["2026-02-29 00:00:00", "2026-13-01 00:00:00", "2026-00-10 00:00:00",
+              "2026-04-31 00:00:00", "2100-02-29 00:00:00", "2026-01-00 00:00:00",
+              "2026-01-01 24:00:00", "2026-01-01 00:60:00", "2026-01-01 00:00:60"],
+)  # fmt: skip
+def test_a_stamp_that_is_no_time_is_none(stamp: str) -> None:
+    block = block_of([stamp, "2024-02-29 23:59:59"])
+    found, none = kernels.stamps(block, block.starts)
+    assert none == 1
+    assert found[0] == kernels.NO_TIME
+    assert found[1] == 1_709_251_199_000_000
+
+
+@given(st.lists(st.sampled_from(["a", "ab", "abc", "abd", "", "ä"]), max_size=30))
+def test_runs_of_texts_are_those_that_look_alike(found: list[str]) -> None:
+    block = block_of(found) if found else Block.of(b"", np.zeros(0, np.int64))
+    for same in (2, 9):
+        run, firsts = kernels.runs(block, block.starts, block.ends, same)
+        keys = [text.encode()[:same] for text in found]
+        assert [keys[firsts[i]] for i in run] == keys
+        assert len(firsts) == sum(1 for _ in groupby(keys))
 
 
 ACCESS = st.builds(
@@ -132,13 +188,12 @@ def test_access_lines_are_counted_the_same_both_ways(odd: list[str], seed: Rando
         assert_frame_equal(by_form, by_pattern)
 
 
-def test_most_access_lines_are_read_by_their_form() -> None:
+def test_all_access_lines_are_read_by_their_form() -> None:
     line = 'INFO:     10.0.0.7:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
-    readers = AccessForms()
-    data = (line + "\n").encode() * 600
-    starts = np.arange(600) * (len(line) + 1)
-    assert not readers.take(data, starts, np.ones(600, np.bool_))
+    readers, block = AccessForms(), block_of([line] * 600)
+    free = np.ones(600, np.bool_)
+    assert not readers.take(block, free)
     readers.learn(line)
-    (found,) = readers.take(data, starts, np.ones(600, np.bool_))
-    assert len(found.rows) > 590  # those at the very end have too few bytes behind them
+    (found,) = readers.take(block, free)
+    assert len(found.rows) == 600
     assert found.tail.unique().to_list() == [line.partition('"')[2]]
