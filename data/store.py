@@ -85,7 +85,8 @@ class Store:
         self._turn = threading.Lock()
         self._open = False  # a transaction that goes on
         self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
-        self._groups = _groups(self._writer)  # stored already
+        rows = self._writer.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
+        self._groups = {group for (group,) in rows}  # stored already
         self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
@@ -167,9 +168,9 @@ class Store:
         self._open = False
         self._waiting.clear()
         self._latest.clear()
-        with contextlib.suppress(duckdb.Error):
+        with contextlib.suppress(duckdb.Error):  # DuckDB has undone it already
             self._writer.execute("ROLLBACK")
-            self._groups = _groups(self._writer)
+        self._groups.clear()  # which of them are stored is not certain, and twice does no harm
 
     def transact(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> None:
         """Run `work` in one transaction; it says whether it stored anything."""
@@ -312,11 +313,6 @@ def _without_pandas() -> Iterator[None]:
     finally:
         for name in absent:
             del sys.modules[name]
-
-
-def _groups(con: duckdb.DuckDBPyConnection) -> set[int]:
-    rows = con.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
-    return {group for (group,) in rows}
 
 
 def _salt(con: duckdb.DuckDBPyConnection) -> str:
