@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import polars as pl
 import streamlit as st
 
-from dashboard import run_cache, sentences
+from dashboard import run_cache, words
 from dashboard.charts import compare as charts
 from dashboard.charts.economics import economics_figure
 from dashboard.charts.figure import Figure
 from dashboard.context import Context
 from dashboard.run_cache import Changes, changes_of
 from data import aligned
+from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
 from data.run_data import RunData
 
@@ -31,8 +32,12 @@ class Compared:
 
 
 def names(runs: pl.DataFrame) -> dict[str, str]:
-    """The runs to choose from, by id, as lists name them; newest first."""
-    return {row["run_id"]: sentences.run_name(row) for row in runs.iter_rows(named=True)}
+    """The runs to choose from, by id; newest first. Named as in the comparison, with the start."""
+    return {
+        row["run_id"]: f"{row['label'] or source_name(row['source_id'])} · "
+        f"{words.day_and_clock(row['started_at'])} · {row['run_id'][:8]}"
+        for row in runs.iter_rows(named=True)
+    }
 
 
 def asked(context: Context, run_ids: Sequence[str]) -> Asked:
@@ -91,6 +96,7 @@ def curves(
 ) -> tuple[Figure | None, list[str]]:
     """The throughput of the runs on one axis, and the names of those that it cannot hold."""
     groups = compared(_context, store, wanted).groups
+    runs = [run for group in groups for run in group.runs]
     with _context.store.cursor() as con:
-        frame, silent = aligned.series(con, loaded(_context, wanted), by)
+        frame, silent = aligned.series(con, runs, by)
     return charts.aligned_figure(frame, groups, by), [run.name for run in silent]

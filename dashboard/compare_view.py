@@ -157,7 +157,12 @@ def running(figure: Figure, groups: Sequence[Group]) -> None:
     """Throughput against running requests, and how near each came to its cap."""
     st.markdown(f"**{figure.title}**")
     figure_block.show(figure)
-    said = [sentence for group in groups if (sentence := charts.cap_sentence(group))]
+    said = [charts.cap_sentence(group) for group in groups]
+    said += [
+        f"{group.label} has no steady window, so no line."
+        for group in groups
+        if not any(run.steady.height for run in group.runs)
+    ]
     st.caption(
         words.plain(
             "Lines: tokens over seconds of steady windows. Points: every window, those with "

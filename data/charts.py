@@ -18,6 +18,7 @@ from data.compare import Comparison, Group
 
 MARKS: Final = 2_000  # of one chart at most
 _CLOUD: Final = 1_500  # of these the windows, over all configurations
+_SPARSE: Final = 200  # windows: fewer are drawn larger and less faint
 _SIZE: Final = {"width": 620, "height": 360}
 _RULE: Final = "#848484"
 
@@ -111,9 +112,15 @@ def running_chart(groups: Sequence[Group]) -> alt.TopLevelMixin:
         alt.Tooltip("running_reqs:Q", title="running requests", format=",d"),
         alt.Tooltip("tok_s:Q", title="tok/s", format=",.1f"),
     ]
-    seen = alt.condition("datum.window === 'steady'", alt.value(0.35), alt.value(0.12))
+    windows = cloud(groups)
+    dense = windows.height > _SPARSE
+    seen = alt.condition(
+        "datum.window === 'steady'", alt.value(0.35 if dense else 0.7),
+        alt.value(0.15 if dense else 0.4),
+    )  # fmt: skip
     key = colour(groups)
-    behind = alt.Chart(with_slots(cloud(groups), groups)).mark_point(filled=True, size=16).encode(
+    size = 16 if dense else 30
+    behind = alt.Chart(with_slots(windows, groups)).mark_point(filled=True, size=size).encode(
         x, y, key, legend.shape(), opacity=seen,
         tooltip=[*tip, alt.Tooltip("window:N")],
     )  # fmt: skip

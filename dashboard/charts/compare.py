@@ -35,17 +35,17 @@ def running_figure(groups: Sequence[Group]) -> Figure:
         told = ", ".join(f"{words.number(tok_s)} tok/s at {n}" for tok_s, n in pairs)
         parts.append(f"{group.label}: {told or 'no steady window'}")
     alt_text = f"Throughput of a rank by running requests. {'; '.join(parts)}."
-    caps = [sentence for group in groups if (sentence := cap_sentence(group))]
+    caps = map(cap_sentence, groups)
     spec = spec_of(charts.running_chart(groups))
     title = "Throughput by running requests"
     return Figure("compare_running", title, spec, " ".join([alt_text, *caps]), rates)
 
 
-def cap_sentence(group: Group) -> str | None:
-    """How near a configuration came to its cap; None where the cap is not known."""
+def cap_sentence(group: Group) -> str:
+    """How near a configuration came to its cap."""
     cap = group.runs[0].card["max_running_requests"]
     if cap is None:
-        return None
+        return f"The cap of {group.label} is not known."
     seen = [run.windows["running_reqs"].max() for run in group.runs]
     most = max((int(cast("int", n)) for n in seen if n is not None), default=0)
     rank = " a rank" if group.runs[0].ranks > 1 else ""
