@@ -7,18 +7,13 @@ from pathlib import Path
 from data.store import Store
 from ingest.importer import import_logs
 from tests import capped
+from tests.pages import HOSTILE
 
-NAMES = {
-    "html": "<img src=x onerror=alert(1)><b>bold</b>",
-    "markdown": "**bold** [link](javascript:alert(1)) `code` $x^2$ :red[no]",
-    "ansi": "\x1b[31mred\x1b[0m\x07 bell",
-    "backwards": "\u202egnp.exe\u202c \u05e9\u05dc\u05d5\u05dd",
-    "formula": '=HYPERLINK("http://x";"y")',
-}
+NAMES = dict(zip(("html", "markdown", "formula", "terminal"), HOSTILE, strict=True))
 
 
 def fill(store: Store, folder: Path) -> None:
-    """Five runs with such names; the first is the baseline, the others speculate."""
+    """Runs with such names; the first is without speculation, the others speculate."""
     for nth, (kind, name) in enumerate(NAMES.items()):
         log = folder / kind / "server.log"
         log.parent.mkdir(parents=True)

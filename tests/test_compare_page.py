@@ -9,14 +9,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard import context
 from data import queries
 from data.store import Store
 from ingest.importer import import_logs
-from ingest.supervisor import Supervisor
 from tests import capped, hostile
-
-SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+from tests.pages import SAMPLES, first_line, shown
 
 
 def compare_page() -> None:
@@ -40,19 +37,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     st.cache_resource.clear()
 
 
-def shown(store: Store, base: str | None = None, *others: str) -> AppTest:
-    context.enter(context.Context(store, Supervisor(store, [])))
-    test = AppTest.from_function(compare_page, default_timeout=120)
-    if base:
-        test.query_params["base"] = base
-        test.query_params["with"] = list(others)
-    test.run()
-    assert not test.exception
-    return test
-
-
-def first_line(test: AppTest) -> str:
-    return str(test.subheader[0].value).replace("\\", "")
+def compared(store: Store, base: str, *others: str) -> AppTest:
+    return shown(compare_page, store, {"base": base, "with": list(others)})
 
 
 def run_of(store: Store, file: str) -> str:
@@ -62,14 +48,14 @@ def run_of(store: Store, file: str) -> str:
 
 
 def test_an_empty_store_says_what_to_do(empty: Store) -> None:
-    test = shown(empty)
+    test = shown(compare_page, empty)
     assert first_line(test) == "Two runs are needed for a comparison."
     assert "servescope import" in test.info[0].value
 
 
 def test_the_verdict_is_the_command_s(demo: Store) -> None:
     base, other = run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram")
-    test = shown(demo, base, other)
+    test = compared(demo, base, other)
     assert first_line(test).startswith(
         "sglang-0.5.23-ngram/server.log is faster: 1.87 times sglang-0.5.23-base/server.log "
         "at equal running counts (1) (within-run 95 % interval"
@@ -85,19 +71,19 @@ def test_the_verdict_is_the_command_s(demo: Store) -> None:
 
 def test_the_address_names_the_runs_and_restores_them(demo: Store) -> None:
     base, other = run_of(demo, "vllm-0.32.0-base"), run_of(demo, "vllm-0.32.0-ngram")
-    test = shown(demo, base, other)
+    test = compared(demo, base, other)
     assert test.selectbox(key="compare_base").value == base
     third = run_of(demo, "sglang-0.5.23-base")
     test.multiselect(key="compare_with").set_value([other, third]).run()
     assert not test.exception
     assert test.query_params["base"] == base
     assert test.query_params["with"] == [other, third]
-    again = shown(demo, base, other, third)
+    again = compared(demo, base, other, third)
     assert first_line(again) == first_line(test)
 
 
 def test_what_is_not_there_is_left_out_of_the_choice(demo: Store) -> None:
-    test = shown(demo, "no such run", "nor this")
+    test = compared(demo, "no such run", "nor this")
     assert not test.error
     assert test.selectbox(key="compare_base").value != "no such run"
     test.multiselect(key="compare_with").set_value([]).run()
@@ -105,7 +91,7 @@ def test_what_is_not_there_is_left_out_of_the_choice(demo: Store) -> None:
 
 
 def test_all_settings_and_every_axis_can_be_shown(demo: Store) -> None:
-    test = shown(demo, run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram"))
+    test = compared(demo, run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram"))
     few = len(test.dataframe[2].value)
     test.toggle(key="all").set_value(True).run()
     assert len(test.dataframe[2].value) > 10 * few
@@ -122,7 +108,7 @@ def test_starts_of_one_configuration_are_held_against_each_other(
         log = tmp_path / name / "server.log"
         log.write_text("\n".join(capped.base()).replace("2026-05-04", day) + "\n")
         import_logs(empty, [str(log)])
-    test = shown(empty)
+    test = shown(compare_page, empty)
     assert "start 2" in first_line(test)
     assert any("starts of one configuration" in caption.value for caption in test.caption)
 
@@ -132,7 +118,7 @@ def test_names_appear_as_they_are(empty: Store, tmp_path: Path) -> None:
     with empty.cursor() as con:
         runs = dict(queries.runs_named(con).select("label", "run_id").iter_rows())
     base, *others = (runs[name] for name in hostile.NAMES.values())
-    test = shown(empty, base, *others)
+    test = compared(empty, base, *others)
     assert hostile.NAMES["html"] in first_line(test)
     said = " ".join(str(element.value) for element in [*test.caption, *test.warning])
     assert "[link](" not in said  # escaped, so that Markdown shows the brackets
@@ -143,4 +129,4 @@ def test_names_appear_as_they_are(empty: Store, tmp_path: Path) -> None:
 def test_a_damaged_store_is_one_clear_line(empty: Store) -> None:
     with empty.cursor() as con:
         con.execute("DROP VIEW runs")
-    assert shown(empty).error[0].value.startswith("The store could not be read:")
+    assert shown(compare_page, empty).error[0].value.startswith("The store could not be read:")

@@ -50,9 +50,7 @@ class Complaints:
         """Note down everything of the kind from now on."""
 
         def said(message: ConsoleMessage) -> None:
-            # Of a page that is opened by its address Streamlit's server is looked for below it
-            # first, which the browser notes down as an error.
-            if message.type == "error" and "/_stcore/" not in message.location["url"]:
+            if message.type == "error":
                 self.found.append(message.text)
 
         def asked(request: Request) -> None:
