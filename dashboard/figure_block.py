@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import words
+from dashboard import links, metric_help, words
 from dashboard.charts.figure import Figure
 from data import export, pictures
 
@@ -15,7 +15,7 @@ _TABLE_HEIGHT: Final = 240
 
 
 def show(figure: Figure, columns: Mapping[str, Any] | None = None) -> None:
-    """The chart, and below it "Show as table" and "Save".
+    """The chart, and below it "Show as table", "Save" and "Meaning".
 
     Args:
         columns: titles and units of the table's columns, where their names do not say them.
@@ -29,6 +29,15 @@ def show(figure: Figure, columns: Mapping[str, Any] | None = None) -> None:
             "Save", key=f"save_{figure.key}", type="tertiary", icon=":material/download:",
             on_change="rerun", help=f"{words.plain(figure.title)} as PNG, SVG or CSV",
         )  # fmt: skip
+        explained = metric_help.explain(figure.key)
+        meaning = st.popover(
+            "Meaning", key=f"meaning_{figure.key}", type="tertiary", icon=":material/help:",
+            on_change="rerun", help=f"How the numbers of {words.plain(figure.title)} are made",
+        ) if explained else None  # fmt: skip
+    if meaning is not None and meaning.open:
+        with meaning:
+            st.markdown(explained)
+            links.to_metrics()
     if table.open:
         table.dataframe(
             figure.table, hide_index=True, height=_TABLE_HEIGHT, alt=figure.alt,

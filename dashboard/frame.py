@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from dashboard import style
-from dashboard.pages import bench, compare, explore, incidents, live, run, runs, sources
+from dashboard.pages import bench, compare, explore, incidents, live, metrics, run, runs, sources
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
 _ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
@@ -30,6 +30,7 @@ st.navigation(
         st.Page(incidents.page, title="Incidents", icon=":material/warning:", url_path="incidents"),
         st.Page(explore.page, title="Explore", icon=":material/search:", url_path="explore"),
         st.Page(sources.page, title="Sources", icon=":material/cable:", url_path="sources"),
+        st.Page(metrics.page, title="Metrics", icon=":material/help:", url_path="metrics"),
     ],
     position="top",
 ).run()

@@ -47,3 +47,13 @@ def to_runs(label: str = "All runs") -> None:
         st.Page(runs.page, title="Runs", url_path="runs"),
         label=label, icon=":material/table_rows:",
     )  # fmt: skip
+
+
+def to_metrics() -> None:
+    """A link to what every number means."""
+    from dashboard.pages import metrics
+
+    st.page_link(
+        st.Page(metrics.page, title="Metrics", url_path="metrics"),
+        label="All metrics and formulas", icon=":material/help:",
+    )  # fmt: skip

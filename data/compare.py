@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -223,7 +224,7 @@ def pair(base: Group, other: Group) -> Pair:
         tuple(configs.differing([base.runs[0], other.runs[0]])),
         configs.lowered_cap(other.runs[0], base.runs[0]),
         economics, no_economics,
-        verdict(base.label, other.label, match, no_match, points),
+        verdict(base.label, other.label, match, no_match, points) + _but(match, points),
     )  # fmt: skip
 
 
@@ -301,6 +302,26 @@ def verdict(
         )
     word = "faster" if ratio > 1 else "slower"
     return f"{label} is {word}: {ratio:.2f} times {base} {where} ({sure_of})."
+
+
+def _but(match: Match | None, points: Sequence[Point]) -> str:
+    """Where benchmark points say the contrary of the equal running counts of the logs."""
+    known = sorted((p.concurrency, p.ratio) for p in points if p.concurrency and p.ratio)
+    clear = [(at, r) for at, r in known if abs(r - 1) >= intervals.MIN_DIFFERENCE]
+    contrary = clear
+    if match is None:
+        contrary = []
+    elif abs(match.ratio - 1) >= intervals.MIN_DIFFERENCE:
+        contrary = [(at, r) for at, r in clear if (r > 1) != (match.ratio > 1)]
+    told = []
+    if contrary:
+        at, most = contrary[-1]
+        told.append(f"the benchmark gives {most:.2f} times at concurrency {at:g}")
+    turns = [(a, b) for (a, x), (b, y) in pairwise(clear) if (x > 1) != (y > 1)]
+    if turns:
+        a, b = turns[0]
+        told.append(f"the sides cross between concurrency {a:g} and {b:g}")
+    return f" But {'; '.join(told)}." if told else ""
 
 
 def _starts(match: Match) -> str:

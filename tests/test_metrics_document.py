@@ -8,6 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
+from dashboard import metric_help
+from dashboard.charts import live
 from data import queries, report
 from data.compare import RATES
 from data.findings.rules import RULES
@@ -19,6 +21,8 @@ from parsers.records import SAMPLES
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
+CHARTS = (DOCUMENT.parents[1] / "dashboard" / "charts").glob("*.py")
+SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in CHARTS)
 # Where a record stands, and what is no measurement.
 PLACES = {
     "run_id", "byte_offset", "line_no", "dp_rank", "tp_rank", "pp_rank", "ep_rank",
@@ -80,3 +84,14 @@ def test_every_metric_has_unit_formula_line_and_releases() -> None:
     for row in metrics:
         first = re.findall(r"`(\w+)`", row[0])[0]
         assert row[1] or first in without_unit, first
+
+
+def test_the_help_of_every_chart_says_how_its_numbers_are_made() -> None:
+    drawn = set(re.findall(r'Figure\(\s*"(\w+)"', SOURCE)) | {look.column for look in live._LOOKS}
+    drawn |= set(re.findall(r'_figure\(\s*"(\w+)"', SOURCE)) | {"bench_ttft", "bench_tpot"}
+    # The answer to a question of the user's own is not ours to explain.
+    assert set(metric_help.OF_CHART) == drawn - {"answer"}
+    for chart, names in metric_help.OF_CHART.items():
+        assert names
+        assert set(names) <= set(metric_help.metrics()), chart
+        assert len(metric_help.explain(chart)) > 60
