@@ -10,7 +10,9 @@ from typing import Final
 
 import streamlit as st
 from starlette.middleware import Middleware
-from starlette.routing import BaseRoute
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import BaseRoute, Route
 from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard import context, settings
@@ -45,6 +47,11 @@ def build_app(
     return st.App(
         FRAME,
         lifespan=lifespan,
-        routes=routes,
+        routes=[*routes, Route("/live", _to_live)],
         middleware=[Middleware(LocalPagesOnly, hosts=settings.HOSTS), Middleware(PageBase)],
     )
+
+
+def _to_live(request: Request) -> RedirectResponse:
+    """Streamlit serves its first page at the root and knows no other address of it."""
+    return RedirectResponse(f"./?{request.url.query}" if request.url.query else "./")

@@ -90,6 +90,7 @@ def test_a_real_server_in_a_hostile_folder_serves_this_machine_only(hostile_fold
         port = int(place.split(":")[1])
         assert listening_addresses(port) == {"0100007F"}
         assert ask(place, "/") == 200
+        assert ask(place, "/live?window=1+h") == 307  # the first page stands at the root
         assert ask(place, "/", Host="evil.example") == 403
         assert ask(place, "/", Host=f"evil.example:{port}") == 403
         assert ask(place, "/_stcore/health", Origin="http://evil.example") == 403
