@@ -17,6 +17,7 @@ from dashboard.run_cache import Changes, changes_of
 from data import aligned
 from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
+from data.names import tame
 from data.run_data import RunData
 
 Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
@@ -34,7 +35,7 @@ class Compared:
 def names(runs: pl.DataFrame) -> dict[str, str]:
     """The runs to choose from, by id; newest first. Named as in the comparison, with the start."""
     return {
-        row["run_id"]: f"{row['label'] or source_name(row['source_id'])} · "
+        row["run_id"]: f"{tame(row['label'] or source_name(row['source_id']))} · "
         f"{words.day_and_clock(row['started_at'])} · {row['run_id'][:8]}"
         for row in runs.iter_rows(named=True)
     }
@@ -61,7 +62,7 @@ def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     )  # fmt: skip
     if len(useful) < 2:
         return Compared(None, (), notes)
-    groups = grouped([(run.card["label"], run) for run in useful])
+    groups = grouped([(run.name if run.card["label"] else None, run) for run in useful])
     if len(groups) == 1:
         # Starts of one configuration: then how starts differ is what was asked for.
         groups = grouped([(f"{run.name}, start {n}", run) for n, run in enumerate(useful, 1)])

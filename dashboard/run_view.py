@@ -13,6 +13,7 @@ from dashboard import bench_view, sentences, words
 from dashboard.source_view import ENGINES
 from data import configs
 from data.findings.model import Finding
+from data.names import tame
 from data.run_data import RunData
 from data.setting_groups import GROUPS, group_of
 from data.settings import Setting
@@ -42,7 +43,7 @@ def identity(card: Mapping[str, Any]) -> str:
     lasted = "" if card["duration_s"] is None else f" after {words.duration(card['duration_s'])}"
     ended = f"{_ENDS[state]}{lasted}" if state in _ENDS else f"running since {_start(card)}"
     faults = words.counted(card["n_faults"], "fault")
-    label = f"{card['label']}: " if card["label"] else ""
+    label = f"{tame(card['label'])}: " if card["label"] else ""
     return f"{label}{', '.join(parts)}; {ended}, {faults}."
 
 
@@ -219,7 +220,7 @@ def show_settings(run: RunData) -> None:
 
 
 def badges(card: Mapping[str, Any]) -> None:
-    """State, baseline, archived and tags, each as a word."""
+    """State, baseline and archived, each as a word, and the tags."""
     state = sentences.server(card, None, 0.0)
     if card["end_state"] in _ENDS:
         st.badge(state.word, icon=state.icon, color=state.colour)
@@ -227,5 +228,5 @@ def badges(card: Mapping[str, Any]) -> None:
         st.badge("baseline", icon=":material/flag:", color="blue")
     if card["archived"]:
         st.badge("archived", icon=":material/archive:", color="gray")
-    for tag in card["tags"] or []:
-        st.badge(words.plain(tag), color="gray")
+    if card["tags"]:
+        st.text(f"tags: {', '.join(map(tame, card['tags']))};")

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from dashboard import words
 from dashboard.context import SourceStatus
+from data.names import tame
 from data.queries import LiveTiles
 
 Colour = Literal["green", "blue", "gray", "orange", "red"]
@@ -213,7 +214,7 @@ def run_name(card: Mapping[str, Any]) -> str:
     engine = " ".join(text for text in (card["engine"], card["engine_version"]) if text)
     name = card["label"] or engine or "run"
     when = words.day_and_clock(card["started_at"])
-    return f"{name} · {when} · {card['run_id'][:8]}"
+    return f"{tame(name)} · {when} · {card['run_id'][:8]}"
 
 
 @dataclass(frozen=True, slots=True)

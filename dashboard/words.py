@@ -6,13 +6,19 @@ import re
 from datetime import date, datetime
 from typing import Final
 
+from data.names import tame
+
 MISSING: Final = "–"
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!$:|<>~^=@&])")
 
 
+# What Markdown makes links of without any markup: addresses of pages and of people.
+_LINK: Final = re.compile(r"(?i)(?<=http)(?=s?\\?:)|(?<=www)(?=\\?\.)|(?<=@)")
+
+
 def plain(text: str) -> str:
-    """The text such that Markdown shows it as it is."""
-    return _MARKUP.sub(r"\\\1", text)
+    """The text such that Markdown shows it as it is: no markup, no links."""
+    return _LINK.sub("\N{WORD JOINER}", _MARKUP.sub(r"\\\1", tame(text)))
 
 
 def number(value: float | None) -> str:

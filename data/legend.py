@@ -17,7 +17,7 @@ from data.palette import LIGHT
 SLOTS: Final = [str(place) for place in range(len(LIGHT))]
 _SHAPES: Final = (
     "circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "triangle-right",
-    "stroke",
+    "triangle-left",
 )  # fmt: skip
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
 _NAME_WIDTH: Final = 300  # pixels of a name in the legend

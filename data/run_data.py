@@ -14,6 +14,7 @@ import polars as pl
 from data import queries
 from data import windows as w
 from data.card import source_name
+from data.names import tame
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class RunData:
     @property
     def name(self) -> str:
         """What a reader knows it by: its label, else its file with the folder."""
-        return str(self.card["label"] or source_name(self.card["source_id"]))
+        return tame(str(self.card["label"] or source_name(self.card["source_id"])))
 
     @property
     def ranks(self) -> int:

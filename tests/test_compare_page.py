@@ -120,6 +120,10 @@ def test_names_appear_as_they_are(empty: Store, tmp_path: Path) -> None:
     base, *others = (runs[name] for name in hostile.NAMES.values())
     test = compared(empty, base, *others)
     assert hostile.NAMES["html"] in first_line(test)
+    # One name turns the direction of text: no sentence with it may run backwards.
+    verdicts = " ".join([first_line(test), *(text.value for text in test.text)])
+    assert "\u202e" not in verdicts
+    assert "gnp.exe" in verdicts
     said = " ".join(str(element.value) for element in [*test.caption, *test.warning])
     assert "[link](" not in said  # escaped, so that Markdown shows the brackets
     assert "<img" not in said.replace("\\<img", "")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dashboard import sentences, words
+from data.names import tame
 from data.queries import LiveTiles
 from ingest.status import SourceStatus
 
@@ -72,6 +73,24 @@ def test_sizes(count: int, text: str) -> None:
 
 def test_markup_in_names_is_shown_as_it_is() -> None:
     assert words.plain("a_b [x](y) :red[z] $m$") == r"a\_b \[x\]\(y\) \:red\[z\] \$m\$"
+
+
+@pytest.mark.parametrize(
+    "link", ["http://a.example/x", "HTTPS://a.example", "www.a.example", "me@a.example"]
+)
+def test_an_address_in_a_name_becomes_no_link(link: str) -> None:
+    broken = words.plain(f"run {link}").replace("\\", "")
+    assert link not in broken
+    assert broken.replace("\N{WORD JOINER}", "") == f"run {link}"
+
+
+def test_a_name_turns_no_text_around() -> None:
+    name = "\x1b[31mred \u202egnp.exe\u2066 \u05d0\u05d1 two\nlines\u2028"
+    assert tame(name) == "�[31mred �gnp.exe� \u05d0\u05d1 two lines�"
+    assert "\u202e" not in words.plain(name)
+    assert "\u202e" not in sentences.run_name(
+        {"label": name, "engine": None, "engine_version": None, "started_at": AT, "run_id": "r"}
+    )
 
 
 @pytest.fixture(autouse=True)
