@@ -26,6 +26,7 @@ from ingest.forms import (
     ParseFormat,
     TableFormat,
 )
+from ingest.sources.names import shown
 from ingest.terminal import progress, silence_output, writable
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def main() -> None:
             if sys.stdout is not None:  # closed by the caller, as in `>&-`
                 sys.stdout.flush()
     except ServescopeError as error:
-        print(f"servescope: {error}", file=sys.stderr)
+        print(f"servescope: {shown(str(error))}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)

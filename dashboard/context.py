@@ -34,6 +34,8 @@ class SourceStatus(Protocol):
     @property
     def lag_bytes(self) -> int: ...
     @property
+    def unfinished_line(self) -> bool: ...
+    @property
     def behind_since(self) -> datetime | None: ...  # since when there is such a lag, UTC
     @property
     def retry_at(self) -> datetime | None: ...  # when its host is tried again, UTC

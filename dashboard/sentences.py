@@ -201,7 +201,8 @@ def age(status: SourceStatus | None, age_s: float | None) -> str:
     if status is None:
         return "nothing more is read of it"
     last = "no line since Servescope started" if age_s is None else f"last line {words.ago(age_s)}"
-    return f"{last}, {words.size(status.lag_bytes)} behind"
+    unfinished = ", an unfinished last line" if status.unfinished_line else ""
+    return f"{last}, {words.size(status.lag_bytes)} behind{unfinished}"
 
 
 def source_name(source_id: str, label: str | None) -> str:

@@ -34,7 +34,7 @@ def facts(source: SourceStatus) -> str:
             behind += f" for {words.duration((now - source.behind_since).total_seconds())}"
         parts.append(behind)
     elif source.last_line_at is not None:
-        parts.append("all stored")
+        parts.append("all stored" + (" but an unfinished last line" * source.unfinished_line))
     age = (now - source.last_line_at).total_seconds() if source.last_line_at else None
     parts.append(f"last line {words.ago(age)}" if age is not None else "no line yet")
     if source.tags:

@@ -17,6 +17,8 @@ from parsers.access import HEALTH_PATHS, Access
 from parsers.server_args import redact_text
 
 _KEYS = ("minute", "wrap_minute")
+NAMED_REFUSALS = 100  # paths of a run
+OTHER_PATHS = "other paths"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,10 @@ def rows(
     starts: Sequence[tuple[int, Run]],
 ) -> tuple[pl.DataFrame, list[dict[str, Any]]]:
     """ACCESS_COUNTS of a block and its events, in the runs that begin at `starts`."""
-    counts: list[dict[str, Any]] = []
-    events: list[dict[str, Any]] = []
+    counts: dict[tuple[Any, ...], int] = {}
+    events: dict[tuple[Any, ...], dict[str, Any]] = {}
     if not found.rows.height:
-        return records.empty(records.ACCESS_COUNTS), events
+        return records.empty(records.ACCESS_COUNTS), []
     edges = [off for off, _ in starts[1:]]
     offs = found.rows["off"]
     cuts = [0, *(int(offs.search_sorted(edge)) for edge in edges), offs.len()]
@@ -68,12 +70,32 @@ def rows(
             ts = times[row["minute"], row["wrap_minute"]]
             run.saw(row["off"], ts)
             minute = ts.replace(second=0, microsecond=0) if ts else None
-            path = _redacted(row["path"])
-            kept = {name: row[name] for name in ("method", "status", "n")}
-            counts.append({"run_id": run.run_id, "minute": minute, "path": path, **kept})
-            if row["status"] >= 400 and path not in HEALTH_PATHS:
-                events.append(_event(place, run, {**row, "path": path}, ts))
-    return records.frame(counts, records.ACCESS_COUNTS), events
+            method, status = row["method"], row["status"]
+            refused = status >= 400 and row["path"] not in HEALTH_PATHS
+            if refused and not _named(run, f"{method} {row['path']}"):
+                method, path = "", OTHER_PATHS
+            else:
+                path = _redacted(row["path"])
+            key = (run.run_id, minute, method, path, status)
+            counts[key] = counts.get(key, 0) + row["n"]
+            if refused:
+                told = _event(place, run, {**row, "method": method, "path": path}, ts)
+                events.setdefault(key, told | {"count": 0})["count"] += row["n"]
+    columns = ("run_id", "minute", "method", "path", "status")
+    made = [dict(zip(columns, key, strict=True)) | {"n": n} for key, n in counts.items()]
+    return records.frame(made, records.ACCESS_COUNTS), list(events.values())
+
+
+def _named(run: Run, asked: str) -> bool:
+    """Whether a refused request is counted under its own path. Whoever looks for holes asks for
+    hundreds of thousands of paths that are not there; of a run the first ones stand for all."""
+    mark = hashlib.blake2b(asked.encode(), digest_size=4).hexdigest()
+    if mark in run.refused:
+        return True
+    if len(run.refused) >= NAMED_REFUSALS:
+        return False
+    run.refused.append(mark)
+    return True
 
 
 _redacted = lru_cache(4096)(redact_text)  # a server has few paths
@@ -85,7 +107,7 @@ def _event(
     """A request that was refused (4xx) or failed (5xx), with how often in this minute."""
     by_client = row["status"] < 500
     kind = "client_error" if by_client else "server_error"
-    asked = f"{row['method']} {row['path']}"
+    asked = f"{row['method']} {row['path']}".strip()
     name = hashlib.blake2b(f"{asked} {row['status']}".encode(), digest_size=4).hexdigest()
     return {
         "run_id": run.run_id,
@@ -96,7 +118,7 @@ def _event(
         "kind": kind,
         "severity": "info" if by_client else "warning",
         "title": f"{row['status']} on {asked}",
-        "evidence": f'"{asked} HTTP/1.1" {row["status"]}',
+        "evidence": f'"{asked} HTTP/1.1" {row["status"]}' if row["method"] else None,
         "incident_id": f"{run.run_id}-{kind}-{name}",
         "count": row["n"],
     }

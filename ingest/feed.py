@@ -25,19 +25,26 @@ class Feed:
         self._board = board
         self._stopping = stopping
         self._size = 0  # of the file being read, when it was last looked at
+        self._done = 0  # bytes of it that are stored
 
     def read_on(self, reading: Reading, *, final: bool = False) -> tuple[int, int]:
         """Read all there is, or until stopped; gives the file's mark from before."""
         mark = reading.file.change_mark()
         final = final or reading.file.complete
         self._size = mark[0]
+        if reading.seq == reading.begun_seq:  # nothing of it is queued
+            self._done = reading.offset
         done, whole = reading.file.progress(reading.offset)
         if whole - done <= TAIL_WITHIN_BYTES:
             self._take_all(reading, final)
         else:  # much of it: the next blocks are fetched while one is parsed
             with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead, reading.ahead(ahead):
                 self._take_all(reading, final)
-        self._board.set(unfinished_line=mark[0] > reading.offset)
+        unfinished = mark[0] > reading.offset and not self._stopping.is_set()
+        if unfinished:  # there is nothing to catch up with until its end comes
+            self._size = reading.offset
+            self._board.behind(max(0, self._size - self._done))
+        self._board.set(unfinished_line=unfinished)
         return mark
 
     def _take_all(self, reading: Reading, final: bool) -> None:
@@ -61,6 +68,7 @@ class Feed:
 
         def tell() -> None:
             now = self._board.get()
+            self._done = offset
             self._board.behind(max(0, self._size - offset))
             self._board.set(
                 lines_read=now.lines_read + lines,

@@ -22,6 +22,7 @@ from ingest.identity import last_of_source, resume_point, unread_before
 from ingest.pipeline import SourceInfo
 from ingest.reading import ContentChangedError, Reading
 from ingest.sources.log_file import LogFile, Place
+from ingest.sources.names import shown
 from ingest.status import StatusBoard
 from ingest.succession import Succession
 from ingest.worker import Worker
@@ -150,16 +151,16 @@ class Follower(Worker):
         known = point.last is not None and last is not None and point.last.file_id == last.file_id
         if last is not None and not known:
             self._finish_before(file, target, last, chain)
-        before = chain.next(target, fresh=point.last is None)
+        before = chain.next(file.name, fresh=point.last is None)
         self._writer.flush()
         reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)
         self._news = news
         if news is not None:
             reading.note(*news)
-        elif point.last is not None and point.last.path != target:
-            reading.note("renamed", f"{point.last.path} goes on as {target}")
+        elif point.last is not None and point.last.path != file.name:
+            reading.note("renamed", f"{point.last.path} goes on as {file.name}")
         elif last is not None and not known:
-            reading.note("rotated", f"{target} was replaced while it was not followed")
+            reading.note("rotated", f"{file.name} was replaced while it was not followed")
         self._begin(reading)
 
     def _finish_before(
@@ -179,9 +180,10 @@ class Follower(Worker):
 
     def _read_whole(self, name: str, target: str, chain: Succession) -> None:
         """Read a file to its end that nothing is written to any more."""
-        # A rotated log is read on under the name it had.
-        named = target if self._place.source_id == target else name
         with closing(self._place.open(name)) as file:
+            # A rotated log is read on under the name it had.
+            own = self._place.source_id
+            named = own if own == shown(target) else file.name
             if self._claims.take(file, self._source.source_id) is not None:
                 return
             try:

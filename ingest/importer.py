@@ -17,7 +17,7 @@ from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
 from ingest.sources.log_file import LogFile, Place
-from ingest.sources.names import LOGS, in_turn
+from ingest.sources.names import LOGS, in_turn, shown
 from ingest.sources.packed import Unpacked
 from ingest.sources.places import place_of
 from ingest.succession import Succession
@@ -68,21 +68,21 @@ def import_logs(
         bar = _Bar(progress, sum(found.values()), report)
         writer = Writer(store, retry=False, gather=GATHER_BYTES)
         order = in_turn(found)
-        chain = Succession(partial(_put_end, writer, report), order=order)
+        chain = Succession(partial(_put_end, writer, report), order=list(map(shown, order)))
         try:
             for name in order:
                 size = found[name]
                 report.files += 1
                 if not size:
-                    report.notes.append(f"{name}: no lines yet")
+                    report.notes.append(f"{shown(name)}: no lines yet")
                     continue
                 place = places.of(name)
                 with closing(place.open(name)) as file, _claimed(file, claims, report) as free:
                     if free:
                         known_zone = zone or places.zone(place)
                         hint = file.changed_at()
-                        source = SourceInfo(name, label, known_zone, hint, store.salt)
-                        store.add_source(name, place.kind, name, label, known_zone)
+                        source = SourceInfo(file.name, label, known_zone, hint, store.salt)
+                        store.add_source(file.name, place.kind, file.name, label, known_zone)
                         _import(store, writer, source, file, place, report, bar, claims, chain)
                         # The next reader, of this or a copy, goes on from what is stored.
                         writer.flush()

@@ -20,7 +20,7 @@ from ingest.importer import ImportReport, Progress, import_logs
 from ingest.sources.address import SSH
 from ingest.sources.command import is_command
 from ingest.sources.file import expand
-from ingest.sources.names import LOGS
+from ingest.sources.names import LOGS, shown
 
 if TYPE_CHECKING:
     from ingest.bench_import import BenchRead
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BENCH_ONLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
 _WARMUP = "warmup.json"  # `vllm bench sweep` writes the results of its warm-up beside the others
+_MOST_NOTES = 3  # that say the same, before they are told as one
 _NO_LOG = "no line of an SGLang or vLLM server in it"
 
 
@@ -77,7 +78,7 @@ def import_paths(
             store, found.logs, label=label, zone=zone, progress=progress,
             claims=claims,
         )  # fmt: skip
-        held = {str(file.path) for file in found.bench}
+        held = {shown(str(file.path)) for file in found.bench}
         report.notes += [
             note for note in logs.notes if not (_NO_LOG in note and note.split(": ")[0] in held)
         ]
@@ -92,7 +93,27 @@ def import_paths(
     if report.run_ids or any(read.new for read in report.bench):
         report.joined += _join(store)
     report.notes += [note for read in report.bench for note in read.notes]
+    report.notes = _folded(list(map(shown, report.notes)))
     return report
+
+
+def _folded(notes: list[str]) -> list[str]:
+    """Notes of which many say the same of one file each as one, where the first of them stands."""
+    files: dict[str, list[str]] = {}
+    for note in notes:
+        name, _, text = note.partition(": ")
+        files.setdefault(text, []).append(name.rpartition("/")[2])
+    many = {text: named for text, named in files.items() if len(named) > _MOST_NOTES}
+    told: list[str] = []
+    for note in notes:
+        text = note.partition(": ")[2]
+        if text not in many:
+            told.append(note)
+        elif named := many[text]:
+            first = ", ".join(named[:_MOST_NOTES])
+            told.append(f"{len(named)} files: {text} ({first}, …)")
+            many[text] = []
+    return told
 
 
 def maps_of(store: Store) -> Callable[[], Maps]:
@@ -130,7 +151,7 @@ def _join_given(
     from ingest.bench_import import import_bench
 
     with store.cursor() as con:
-        run_ids = queries.runs_of_files(con, logs)
+        run_ids = queries.runs_of_files(con, list(map(shown, logs)))
     if not run_ids:
         raise SourceError("--bench: there is no run in the logs that the results could be of")
     reads = import_bench(store, files, label=label, zone=zone)

@@ -45,6 +45,7 @@ class Reading:
         self.named = file.name  # what the checkpoints call it
         self.file_id = last.file_id if last else secrets.token_hex(8)
         self._ledger = Ledger(source.source_id, seq, last)
+        self.begun_seq = self._ledger.seq  # before the first append of this reading
         self._source = source
         self._pipeline = (
             Pipeline.succeed(source, self.file_id, before)

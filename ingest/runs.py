@@ -49,6 +49,7 @@ class Run:
     pools: list[str] = field(default_factory=list)  # ranks whose first memory pool stands
     last_step: str = ""  # the latest start-up step, to tell one that is printed again
     overridden: list[str] = field(default_factory=list)  # told already
+    refused: list[str] = field(default_factory=list)  # hashes of requests it refused, by name
     first_off: int | None = None  # of the line that gave started_at
     latest: str | None = None  # time of its lines up to its end
     seq: int = 0

@@ -104,6 +104,8 @@ def status_line(source: Mapping[str, Any], now: datetime) -> str:
         line += f", {source['path']}"
     if source["path"]:
         line += f", {source['lag_bytes']:,} bytes behind"
+        if not source["lag_bytes"] and source.get("unfinished_line"):
+            line += ", an unfinished last line"
         if source.get("behind_since"):
             since = datetime.fromisoformat(str(source["behind_since"]))
             line += f" for {max(0.0, (now - since).total_seconds()):,.0f} s"

@@ -22,6 +22,7 @@ from ingest.follower import Follower
 from ingest.pipeline import SourceInfo
 from ingest.probe import check, probe
 from ingest.sources.command import CommandSource, is_command
+from ingest.sources.names import shown
 from ingest.sources.places import place_of
 from ingest.status import SourceStatus, StatusBoard
 from ingest.stream import StreamFollower
@@ -182,7 +183,8 @@ class Supervisor:
                 self._watch(worker, place.folder)
         # On a full disk the next start writes it down; the writer tells, and goes on trying.
         with contextlib.suppress(StoreError):
-            self._store.add_source(source_id, kind, spec.location, spec.label, spec.zone)
+            location = shown(spec.location)
+            self._store.add_source(source_id, kind, location, spec.label, spec.zone)
         self._workers[source_id] = worker
         worker.start()
 

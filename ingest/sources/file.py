@@ -21,7 +21,7 @@ class LocalFile(LogFile):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.name = str(path)
+        self.name = names.shown(str(path))
         try:
             # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -79,21 +79,22 @@ class LocalPlace(Place):
     kind = "file"
 
     def __init__(self, location: str) -> None:
-        self.source_id = str(place(location))
+        self._path = str(place(location))
+        self.source_id = names.shown(self._path)
         self.folder = folder_of(location)
 
     def newest(self) -> str | None:
         """The one file to follow; None while there is none."""
-        found = newest(self.source_id)
+        found = newest(self._path)
         return str(found) if found is not None else None
 
     def all(self, suffixes: tuple[str, ...] = LOGS) -> list[str]:
         """All files of the place, oldest first."""
-        return [str(path) for path in expand(self.source_id, suffixes)]
+        return [str(path) for path in expand(self._path, suffixes)]
 
     def before(self, name: str) -> Sequence[Entry]:
         """The files before this one, the latest first."""
-        path, current = Path(self.source_id), Path(name)
+        path, current = Path(self._path), Path(name)
         try:
             if path.is_dir() or _is_glob(path):
                 found = path.iterdir() if path.is_dir() else iter(_glob(path))

@@ -10,10 +10,24 @@ from ingest.sources.log_file import Entry
 
 LOGS = ("", ".log", ".txt", ".out", ".err")
 PACKED = (".gz", ".zst")
+_ODD = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 # server.log.1, server.log-20261129, server.log.2026-11-29_10
 _ROTATED = re.compile(
     r"(?<=.)(?:\.(?P<number>[0-9]{1,3})|[-._](?P<date>[0-9]{4}-?[0-9]{2}-?[0-9]{2}(?:[-_T.]?[0-9]{2,6})*))$"
 )
+
+
+def shown(text: str) -> str:
+    """A name, or a text with names in it, on one line and in UTF-8: file names may hold any byte
+    but NUL and the slash. It is what the store and the screen know a file by."""
+    return _ODD.sub(_escaped, text) if _ODD.search(text) else text
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if 0xDC80 <= code <= 0xDCFF:  # how Python spells a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return match[0].encode("unicode_escape", "surrogatepass").decode()
 
 
 def unpacked(name: str) -> str:
