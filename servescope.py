@@ -32,10 +32,12 @@ from ingest.terminal import progress, silence_output, writable
 if TYPE_CHECKING:
     import polars as pl
 
+    from dashboard.access import Access
     from ingest.supervisor import SourceSpec
 
 DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
 DEFAULT_PORT = 8501
+DEFAULT_ADDRESS = "127.0.0.1"
 
 app = typer.Typer(
     help="Live and historical dashboards from the logs of SGLang and vLLM servers.",
@@ -102,17 +104,25 @@ def up(
         list[str] | None,
         typer.Option("--bench", help="Folder to take benchmark results from as they appear."),
     ] = None,
+    address: Annotated[
+        str, typer.Option("--address", help="IP address to serve the pages at; see --auth.")
+    ] = DEFAULT_ADDRESS,
+    auth: Annotated[
+        Path | None, typer.Option("--auth", help="TOML file: who may open them from elsewhere.")
+    ] = None,
     store: StoreOption = Path(DEFAULT_STORE),
 ) -> None:
     """Follow logs and show them live in the browser."""
+    from dashboard.access_file import for_address
     from ingest.config import SourceSpec, found_config
     from ingest.probe import check
     from ingest.sources.secret import prompting
 
+    access = for_address(address, port, auth)
     specs = [SourceSpec(location, label, zone) for location in sources or []] or found_config()
     with prompting():
         check(specs)
-    _serve(store, specs, port, bench or [])
+    _serve(store, specs, port, bench or [], address, access)
 
 
 @app.command()
@@ -363,11 +373,18 @@ def status(
 
 
 def _serve(
-    store_path: Path, specs: Sequence[SourceSpec], port: int, bench: Sequence[str] = ()
+    store_path: Path,
+    specs: Sequence[SourceSpec],
+    port: int,
+    bench: Sequence[str] = (),
+    address: str = DEFAULT_ADDRESS,
+    access: Access | None = None,
 ) -> None:
     """Follow the sources and serve the pages until the user stops it."""
     import uvicorn
 
+    from dashboard.access import NOBODY_ELSE
+    from dashboard.access_file import from_elsewhere
     from dashboard.app import build_app
     from data.store import Store
     from ingest import control
@@ -380,17 +397,22 @@ def _serve(
     # The web server ends by raising the signal anew; the default would end us before cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     place = _absolute(store_path)
-    with Store.open(place) as store, control.listening(port) as (socket, url):
+    with Store.open(place) as store, control.listening(port, address) as (sockets, url):
         supervisor = Supervisor(store, specs, Remembered(place))
         watch = BenchWatch(store, bench)
         with control.published(place, url) as token, watch:
             store.announce(url)
             routes = [control.route(Commands(store, supervisor), token)]
-            web = build_app(store, supervisor, routes, BenchDesk(store, watch))
-            config = uvicorn.Config(web, log_level="warning", timeout_graceful_shutdown=3)
+            let_in = access or NOBODY_ELSE
+            web = build_app(store, supervisor, routes, BenchDesk(store, watch), let_in)
+            # Who asks is judged by the connection, never by what a header says of it.
+            config = uvicorn.Config(
+                web, log_level="warning", timeout_graceful_shutdown=3, proxy_headers=False
+            )
             print(f"Servescope: {url} (store {place}; stop with Ctrl-C)", flush=True)
+            print(from_elsewhere(let_in, sockets[0].getsockname()[1]), flush=True)
             with contextlib.suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[socket])
+                uvicorn.Server(config).run(sockets=sockets)
 
 
 def _comparison(runs: list[str], form: str, store: Path) -> str:

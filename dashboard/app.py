@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from streamlit.runtime.pages_manager import PagesManager
 
 from dashboard import context, settings
-from dashboard.access import LocalPagesOnly
+from dashboard.access import NOBODY_ELSE, Access, Guard
 from dashboard.page_base import PageBase
 from data.store import Store
 
@@ -28,13 +28,14 @@ def build_app(
     supervisor: context.Supervisor,
     routes: Sequence[BaseRoute] = (),
     bench: context.BenchDesk | None = None,
+    access: Access = NOBODY_ELSE,
 ) -> st.App:
     """The dashboard over this store. Ingest starts and stops with the server."""
-    settings.pin()
+    settings.pin(access)
     # Beside the script lies a folder `pages`, which Streamlit would take for pages of its own: the
     # first visitor would get an empty one, were it not the first page that is asked for.
     PagesManager.uses_pages_directory = False
-    context.enter(context.Context(store, supervisor, bench))
+    context.enter(context.Context(store, supervisor, bench, access))
 
     @asynccontextmanager
     async def lifespan(_app: st.App) -> AsyncIterator[None]:
@@ -48,7 +49,8 @@ def build_app(
         FRAME,
         lifespan=lifespan,
         routes=[*routes, Route("/live", _to_live)],
-        middleware=[Middleware(LocalPagesOnly, hosts=settings.HOSTS), Middleware(PageBase)],
+        secrets=None if access.oidc is None else {"auth": dict(access.oidc)},
+        middleware=[Middleware(Guard, access=access), Middleware(PageBase)],
     )
 
 

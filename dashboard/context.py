@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from dashboard.access import NOBODY_ELSE, Access
 from data.store import Store
 
 
@@ -98,6 +99,7 @@ class Context:
     store: Store
     supervisor: Supervisor
     bench: BenchDesk | None = None  # None: results are shown, none are taken in
+    access: Access = NOBODY_ELSE  # who is let in from other machines
 
 
 _current: list[Context] = []

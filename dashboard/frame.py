@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import style
+from dashboard import gate, style
 from dashboard.pages import bench, compare, explore, incidents, live, metrics, run, runs, sources
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
@@ -14,7 +14,8 @@ _ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
 
 st.set_page_config(page_title="Servescope", page_icon=_ICON, layout="wide")
 style.apply()
-st.navigation(
+entered = gate.admitted()
+chosen = st.navigation(
     [
         st.Page(
             live.page, title="Live", icon=":material/monitoring:", url_path="live", default=True
@@ -32,5 +33,10 @@ st.navigation(
         st.Page(sources.page, title="Sources", icon=":material/cable:", url_path="sources"),
         st.Page(metrics.page, title="Metrics", icon=":material/help:", url_path="metrics"),
     ],
-    position="top",
-).run()
+    position="top" if entered else "hidden",
+)
+if entered:
+    chosen.run()
+    gate.footer()
+else:
+    gate.page()

@@ -15,13 +15,13 @@ from streamlit import config
 from streamlit.config_option import ConfigOption
 
 from dashboard import theme
+from dashboard.access import LOCAL_HOSTS, NOBODY_ELSE, Access
 
 ADDRESS: Final = "127.0.0.1"
-HOSTS: Final = ("127.0.0.1", "localhost")
 
 _SAFE: Final[dict[str, Any]] = {
     "server.address": ADDRESS,
-    "server.allowedHosts": list(HOSTS),
+    "server.allowedHosts": list(LOCAL_HOSTS),
     "server.enableCORS": True,
     "server.corsAllowedOrigins": [],
     "server.enableXsrfProtection": True,
@@ -41,12 +41,24 @@ _SAFE: Final[dict[str, Any]] = {
     "browser.gatherUsageStats": False,
     "browser.serverAddress": "localhost",
     "runner.magicEnabled": False,
+    "server.trustedUserHeaders": {},
     **theme.options(),
 }
+_pinned: dict[str, Any] = {}
 
 
-def pin() -> None:
-    """Set the safe options for good. To be called before the first `st.App`."""
+def pin(access: Access = NOBODY_ELSE) -> None:
+    """Set the safe options for good, with the names of those who are let in from elsewhere.
+
+    To be called before the first `st.App`.
+    """
+    _pinned.clear()
+    _pinned.update(_SAFE)
+    if access.url is not None:
+        _pinned["server.allowedHosts"] = list(access.hosts)
+        _pinned["server.corsAllowedOrigins"] = [access.url.rstrip("/")]
+    if access.user_header is not None:
+        _pinned["server.trustedUserHeaders"] = {access.user_header: "email"}
     for name in [name for name in os.environ if name.startswith("STREAMLIT_")]:
         del os.environ[name]
     config.get_config_files = _no_files
@@ -56,12 +68,12 @@ def pin() -> None:
 
 def effective() -> dict[str, Any]:
     """What the running server goes by, for every option that `pin` sets."""
-    return {name: config.get_option(name) for name in _SAFE}
+    return {name: config.get_option(name) for name in _pinned}
 
 
 def safe() -> dict[str, Any]:
     """The values that `pin` sets."""
-    return dict(_SAFE)
+    return dict(_pinned or _SAFE)
 
 
 def _no_files(file_name: str) -> list[str]:
@@ -70,5 +82,5 @@ def _no_files(file_name: str) -> list[str]:
 
 def _apply() -> None:
     options = config.get_config_options()
-    for name, value in _SAFE.items():
+    for name, value in _pinned.items():
         options[name].set_value(value, ConfigOption.STREAMLIT_DEFINITION)

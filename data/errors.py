@@ -7,6 +7,7 @@ ServescopeError
 │   ├── UnreachableError    its host does not answer, or no longer
 │   ├── LoginError          its host does not let us in
 │   └── HostKeyError        its host's key is not the one that was trusted
+├── AccessError     who may open the pages from other machines is not said, or wrongly
 ├── ControlError    the running `servescope up` cannot be reached or refuses
 └── CommandError    a command was asked for something that does not exist
 
@@ -50,6 +51,10 @@ class HostKeyError(SourceError):
     def __init__(self, text: str, *, changed: bool) -> None:
         super().__init__(text)
         self.changed = changed
+
+
+class AccessError(ServescopeError):
+    """Who may open the pages from other machines is not said, or not clearly."""
 
 
 class ControlError(ServescopeError):

@@ -91,22 +91,38 @@ def running(store: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def listening(port: int) -> Iterator[tuple[socket.socket, str]]:
-    """A socket bound to this port of the loopback address, and its URL."""
+def listening(port: int, address: str = ADDRESS) -> Iterator[tuple[list[socket.socket], str]]:
+    """Sockets bound to this port of the loopback address and of another one, and the loopback's
+    URL: other commands on this machine always find the process there."""
     if not 0 <= port <= 65535:
         raise ControlError(f"port {port}: is no port; choose one up to 65535 with --port")
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(_bound("0.0.0.0" if address == "0.0.0.0" else ADDRESS, port))
+        port = first.getsockname()[1]
+        sockets = [first]
+        if address not in ("0.0.0.0", "localhost", ADDRESS):
+            sockets.append(stack.enter_context(_bound(address, port)))
+        yield sockets, f"http://{ADDRESS}:{port}"
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    """A listening socket; ControlError where there can be none."""
+    wide = ":" in address
+    bound = socket.socket(socket.AF_INET6 if wide else socket.AF_INET, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if wide:  # the other family has a socket of its own
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     try:
-        bound.bind((ADDRESS, port))
+        bound.bind((address, port))
         bound.listen()
     except OSError as error:
         bound.close()
+        where = f"port {port}" if address == ADDRESS else f"address {address}, port {port}"
+        another = "another with --port" if address == ADDRESS else "others with --address, --port"
         raise ControlError(
-            f"port {port}: cannot be used ({error.strerror}); choose another with --port"
+            f"{where}: cannot be used ({error.strerror}); choose {another}"
         ) from error
-    with bound:
-        yield bound, f"http://{ADDRESS}:{bound.getsockname()[1]}"
+    return bound
 
 
 @contextlib.contextmanager

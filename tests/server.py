@@ -31,10 +31,13 @@ BROWSER_ARGS = [
 
 @contextmanager
 def served(
-    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    *arguments: str,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Iterator[str]:
     """Run `servescope ARGUMENTS` until the block ends; gives the address it prints."""
-    command = [sys.executable, "-m", "servescope", *arguments, "--port", str(free_port())]
+    command = [sys.executable, "-m", "servescope", *arguments, "--port", str(port or free_port())]
     process = subprocess.Popen(
         command, cwd=cwd, env={**os.environ, **(env or {})}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

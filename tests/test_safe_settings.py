@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from starlette.datastructures import Headers
 
-from dashboard.access import refusal
-from dashboard.settings import HOSTS
+from dashboard.access import LOCAL_HOSTS, refusal
 from tests.server import served
 
 HOSTILE = """
@@ -92,6 +91,7 @@ def test_a_real_server_in_a_hostile_folder_serves_this_machine_only(hostile_fold
         assert ask(place, "/") == 200
         assert ask(place, "/live?window=1+h") == 307  # the first page stands at the root
         assert ask(place, "/", Host="evil.example") == 403
+        assert ask(place, "/", **{"X-Forwarded-For": "203.0.113.9"}) == 403
         assert ask(place, "/", Host=f"evil.example:{port}") == 403
         assert ask(place, "/_stcore/health", Origin="http://evil.example") == 403
         assert ask(place, "/_stcore/stream", **handshake()) == 101
@@ -148,4 +148,4 @@ def listening_addresses(port: int) -> set[str]:
     ],
 )
 def test_host_and_origin_must_be_ours(headers: dict[str, str], welcome: bool) -> None:
-    assert (refusal(Headers(headers), HOSTS) is None) is welcome
+    assert (refusal(Headers(headers), LOCAL_HOSTS) is None) is welcome
