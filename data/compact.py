@@ -72,27 +72,27 @@ def encode(parts: Sequence[pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], pl.D
     for part in parts:
         numbers, named = _numbered(part)
         groups.append(named)
-        for kind, table in TABLES.items():
-            mine = part["kind"] == kind
-            if mine.any():
-                _refuse_others(kind, part, mine)
-                of_kind = part.select(numbers, *COLUMNS[kind])
-                rows.setdefault(table, []).append(of_kind if mine.all() else of_kind.filter(mine))
-    full = {table: pl.concat(of_table) for table, of_table in rows.items()}
-    filled = {
-        table: frame.select(c for c in frame.iter_columns() if c.null_count() < frame.height)
-        for table, frame in full.items()
-    }
-    return filled, pl.concat(groups)
+        numbered = part.select(numbers, *_filled(part))
+        kinds = numbered["kind"].unique().to_list()
+        for kind in kinds:
+            mine = numbered if len(kinds) == 1 else numbered.filter(pl.col("kind") == kind)
+            rows.setdefault(TABLES[kind], []).append(_of_kind(kind, mine))
+    full = {table: pl.concat(of_table, how="diagonal") for table, of_table in rows.items()}
+    return full, pl.concat(groups)
 
 
-def _refuse_others(kind: str, part: pl.DataFrame, mine: pl.Series) -> None:
-    """ValueError for a value that the table of its kind has no column for: never dropped."""
-    for name in part.columns:
-        if name not in GROUP and name not in COLUMNS[kind]:
-            values = part[name]
-            if values.null_count() < part.height and (mine & values.is_not_null()).any():
-                raise ValueError(f"samples of kind {kind} have no column {name}")
+def _filled(frame: pl.DataFrame) -> Iterator[pl.Series]:
+    """The columns of a frame that have a value."""
+    return (column for column in frame.iter_columns() if column.null_count() < frame.height)
+
+
+def _of_kind(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """What the table of a kind has columns for; ValueError for any other value: never dropped."""
+    columns = [column for column in _filled(rows) if column.name not in GROUP]
+    for column in columns:
+        if column.name not in ("group_id", *COLUMNS[kind]):
+            raise ValueError(f"samples of kind {kind} have no column {column.name}")
+    return pl.DataFrame(columns)
 
 
 def parted(samples: pl.DataFrame) -> list[pl.DataFrame]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 import polars as pl
 
 from ingest.runs import Run
@@ -151,9 +152,13 @@ def timed_spec(
 
 def _with_windows(rows: pl.DataFrame, measured: Measured) -> pl.DataFrame:
     return rows.with_columns(
-        interval_s=pl.Series(measured.interval_s).fill_nan(None),
-        interval_from=pl.Series(measured.interval_from).cast(pl.UInt8).cat.to(INTERVAL_FROM),
-        window=pl.Series(measured.window).cast(pl.UInt8).cat.to(WINDOW),
+        pl.Series("interval_s", measured.interval_s),
+        pl.Series("interval_from", measured.interval_from.astype(np.uint8)),
+        pl.Series("window", measured.window.astype(np.uint8)),
+    ).with_columns(
+        pl.col("interval_s").fill_nan(None),
+        pl.col("interval_from").cat.to(INTERVAL_FROM),
+        pl.col("window").cat.to(WINDOW),
     )
 
 

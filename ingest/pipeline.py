@@ -313,11 +313,16 @@ class Pipeline:
             own = samples.filter(pl.col("run_id") == run.run_id) if len(runs) > 1 else samples
             if own.height:
                 run.engine = run.engine or own["engine"][0]
-                self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
+                if run.ended == "crashed":
+                    self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
                 if run is not self._book.current and run.ended is None:
                     run.end("lost", self.offset, None)  # it went on, and then another one began
-                stamped = own.filter(pl.col("ts").is_not_null()).select("byte_offset", "ts")
-                end = self.offset if run.end_off is None else run.end_off
-                latest = stamped.filter(pl.col("byte_offset") <= end)
-                for off, ts in [*stamped.head(1).rows(), *latest.top_k(1, by="ts").rows()]:
-                    run.saw(off, ts)
+                for row in _first_and_latest(own, run.end_off):
+                    run.saw(own["byte_offset"][row], own["ts"][row])
+
+
+def _first_and_latest(samples: pl.DataFrame, end: int | None) -> list[int]:
+    """Rows of the first sample that has a time, and of the latest time before an offset."""
+    ts = samples["ts"]
+    before = ts if end is None else ts.set(samples["byte_offset"] > end, None)
+    return [row for row in (ts.is_not_null().arg_max(), before.arg_max()) if row is not None]

@@ -33,9 +33,10 @@ def times_of(
             "off": [m.off for m in dated],
             "date": [m.date for m in dated],
             "time": [m.time for m in dated],
+            "stamp": [_whole(m.date, m.time) for m in dated],
         },
-        schema={"off": pl.Int64, "date": pl.String, "time": pl.String},
-    ).with_columns(stamp=pl.lit(None, records.TIME))
+        schema={"off": pl.Int64, "date": pl.String, "time": pl.String, "stamp": records.TIME},
+    )
     names = ["stamp", "date", "time"]
     wrapped = "wrap" in text.columns
     if not dated and not wrapped:
@@ -56,3 +57,13 @@ def times_of(
     resolved = both.hstack(clock.resolve(both.select(names)))
     of_items = resolved.filter(pl.col("item").is_not_null()).sort("item")["ts"].to_list()
     return resolved.filter(pl.col("item").is_null()).select("ts", "ts_inferred"), of_items
+
+
+def _whole(date: str | None, time: str | None) -> datetime | None:
+    """A stamp that is printed in full, to the second."""
+    if date is None or time is None or (len(date), len(time)) != (10, 8):
+        return None
+    try:
+        return datetime.fromisoformat(f"{date} {time}")
+    except ValueError:
+        return None

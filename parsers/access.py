@@ -143,17 +143,18 @@ def numbered(found: Access, first: int) -> Access:
     return replace(found, rows=found.rows.with_columns(no), counts=found.counts.with_columns(no))
 
 
-def _forms(rows: pl.DataFrame) -> pl.DataFrame:
+def _forms(rows: pl.DataFrame) -> pl.LazyFrame:
     """Rows that say the same in the same minute as one, with the place and stamps of the first."""
-    keys = [pl.col("stamp").str.head(-3).alias("minute"), pl.col("tail")]
-    if rows["wrap"].null_count() < rows.height:
-        keys.append(pl.col("wrap").dt.truncate("1m").alias("wrap_minute"))
-    forms = rows.group_by(keys).agg(
-        pl.len().cast(pl.Int64).alias("n"), pl.col("off", "no", "stamp", "wrap").first()
-    )
-    if "wrap_minute" not in forms.columns:
-        forms = forms.with_columns(wrap_minute=pl.lit(None, pl.Datetime("us")))
-    return forms.sort("off")
+    wrapped = rows["wrap"].null_count() < rows.height
+    none = pl.lit(None, pl.Datetime("us"))
+    keys = [
+        pl.col("stamp").str.head(-3).alias("minute"),
+        pl.col("tail"),
+        (pl.col("wrap").dt.truncate("1m") if wrapped else none).alias("wrap_minute"),
+    ]
+    first = pl.col("off", "no", "stamp", "wrap").first()
+    named = rows.lazy().with_columns(keys).group_by("minute", "tail", "wrap_minute")
+    return named.agg(pl.len().cast(pl.Int64).alias("n"), first).sort("off")
 
 
 def _last_stamp(text: pl.DataFrame) -> str | None:
@@ -218,7 +219,7 @@ def counted(rows: pl.DataFrame) -> pl.DataFrame:
     return _summed(_forms(rows))
 
 
-def _summed(forms: pl.DataFrame) -> pl.DataFrame:
+def _summed(forms: pl.LazyFrame) -> pl.DataFrame:
     tail = pl.col("tail").str
     path = tail.extract(_TAIL, 2).str.replace(r"[?#;].*$", "")
     path = path.str.replace_all(_ID, "/{id}${1}").str.replace_all(_ID, "/{id}${1}")
@@ -231,4 +232,5 @@ def _summed(forms: pl.DataFrame) -> pl.DataFrame:
         .group_by("minute", "wrap_minute", "method", "path", "status")
         .agg(pl.col("n").sum(), pl.col("off", "no", "stamp", "wrap").first())
         .sort("off", "method", "path", "status")
+        .collect()
     )

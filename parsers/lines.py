@@ -76,7 +76,8 @@ def _lines(data: bytes) -> pl.DataFrame:
 
 def is_open(data: bytes, encoding: str | None) -> bool:
     """Whether the last line of a block has no newline yet."""
-    return bool(data) and not data.endswith(b"\n\0" if encoding == "utf-16-le" else b"\n")
+    # In UTF-16 of Windows a block may end with the first half of a newline, as blocks are cut there.
+    return bool(data) and not data.endswith((b"\n", b"\n\0") if encoding == "utf-16-le" else b"\n")
 
 
 def _split_wide(data: bytes, offset: int, encoding: str) -> pl.DataFrame:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ingest.pipeline import Batch, SourceInfo
@@ -135,6 +135,7 @@ def test_a_piece_whose_rest_never_comes_gives_what_is_whole_in_it() -> None:
 @pytest.mark.parametrize("mark", ["\ufeff", ""], ids=["marked", "unmarked"])
 @settings(max_examples=20)
 @given(sizes=st.lists(st.integers(0, 4000), max_size=4).map(sorted))
+@example(sizes=[209])  # between the two bytes of a newline
 def test_utf_16(encoding: str, mark: str, sizes: list[int]) -> None:
     whole = "".join(line + "\r\n" for line in SGLANG[:-4] + VLLM)
     data = (mark + whole).encode(encoding)
