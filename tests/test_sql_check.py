@@ -154,13 +154,16 @@ ATTACKS = [
     ("SELECT NULL::INTEGER[100000][100000]", "at most 1,000 elements"),
     ("SELECT " + "||".join(["title"] * 20) + " FROM events", "values are joined"),
     ("SELECT $1", FUNCTION),
+    ("SELECT 1\0; DROP VIEW runs", "no text"),
+    ("SELECT '\ud800'", "no text"),
+    ("') ; DROP VIEW runs; --", "sql: "),
     ("SELECT * FROM runs AT (VERSION => 1)", VIEW),
     ("SELECT '" + "x" * 9_000 + "'", "longer than 8,000"),
     ("SELECT " + "NOT " * 1_900 + "true", "sql: "),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "says"), ATTACKS, ids=[query[:60] for query, _ in ATTACKS])
+@pytest.mark.parametrize(("query", "says"), ATTACKS, ids=[ascii(query[:60]) for query, _ in ATTACKS])
 def test_refused(con: duckdb.DuckDBPyConnection, query: str, says: str) -> None:
     with pytest.raises(CommandError) as told:
         select(con, query, 10, 5.0)
