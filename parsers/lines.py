@@ -76,7 +76,7 @@ def _lines(data: bytes) -> pl.DataFrame:
 
 def is_open(data: bytes, encoding: str | None) -> bool:
     """Whether the last line of a block has no newline yet."""
-    # In UTF-16 of Windows a block may end with the first half of a newline, as blocks are cut there.
+    # In UTF-16 of Windows a block may end with the first half of a newline: blocks are cut there.
     return bool(data) and not data.endswith((b"\n", b"\n\0") if encoding == "utf-16-le" else b"\n")
 
 

@@ -163,7 +163,9 @@ ATTACKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "says"), ATTACKS, ids=[ascii(query[:60]) for query, _ in ATTACKS])
+@pytest.mark.parametrize(
+    ("query", "says"), ATTACKS, ids=[ascii(query[:60]) for query, _ in ATTACKS]
+)
 def test_refused(con: duckdb.DuckDBPyConnection, query: str, says: str) -> None:
     with pytest.raises(CommandError) as told:
         select(con, query, 10, 5.0)
