@@ -51,7 +51,7 @@ def loaded(context: Context, wanted: Asked) -> list[RunData]:
     return [run_cache.loaded(context, run_id, changes) for run_id, changes in wanted]
 
 
-@st.cache_resource(max_entries=16, show_spinner="Comparing the runs …")
+@st.cache_resource(max_entries=3, show_spinner="Comparing the runs …")
 def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     """All runs against the first one."""
     runs = loaded(_context, wanted)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import Final
+
 import streamlit as st
 
 from dashboard.context import Context
@@ -11,6 +14,9 @@ from data.findings.rules import findings
 from data.run_data import RunData
 
 Changes = tuple[float | None, ...]
+_MOST_SAMPLES: Final = 2_000_000  # of all runs kept: 1.5 GB with what is made of them
+_kept: dict[tuple[str, str], tuple[Changes, RunData]] = {}  # by store and run, oldest use first
+_turn = threading.Lock()
 
 
 def changes_of(context: Context, run_id: str) -> Changes:
@@ -21,13 +27,19 @@ def changes_of(context: Context, run_id: str) -> Changes:
 
 def loaded(context: Context, run_id: str, changes: Changes) -> RunData:
     """The run as it was at these changes, or newer."""
-    return _run(context, str(context.store.path), run_id, changes)
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _run(_context: Context, store: str, run_id: str, changes: Changes) -> RunData:
-    with _context.store.cursor() as con:
-        return run_data.load(con, run_id)
+    key = (str(context.store.path), run_id)
+    with _turn:
+        known = _kept.pop(key, None)
+        if known is not None and known[0] == changes:
+            _kept[key] = known  # behind all others: the last to go
+            return known[1]
+    with context.store.cursor() as con:
+        run = run_data.load(con, run_id)
+    with _turn:
+        _kept[key] = (changes, run)
+        while len(_kept) > 1 and sum(r.samples.height for _, r in _kept.values()) > _MOST_SAMPLES:
+            del _kept[next(iter(_kept))]
+    return run
 
 
 @st.cache_resource(max_entries=32, show_spinner="Looking for findings …")

@@ -144,7 +144,9 @@ def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | No
     row = con.execute(
         "SELECT count(*), sum(n_decode + n_prefill + n_stats + n_spec)::DOUBLE, sum(gen_tokens), "
         "(SELECT count(*) FROM run_facts WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM events WHERE run_id = $run_id) "
+        "(SELECT count(*) FROM events WHERE run_id = $run_id), "
+        "(SELECT count(*) FROM run_notes WHERE run_id = $run_id), "
+        "(SELECT count(*) FROM bench_windows WHERE run_id = $run_id) "
         "FROM run_summary_parts WHERE run_id = $run_id",
         {"run_id": run_id},
     ).fetchone()

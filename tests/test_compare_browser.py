@@ -81,9 +81,9 @@ def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], 
     table = page.get_by_test_id("stDataFrame")
     expect(table).to_be_visible(timeout=WAIT_MS)
     rows = [runs[name] for name in sorted(runs, key=lambda name: runs[name])]
-    for name in ("base", "eagle3"):
+    for name, offered in (("base", "Open the run's page"), ("eagle3", "Compare these")):
         table.click(position={"x": 17, "y": 52 + 35 * rows.index(runs[name])})
-        page.wait_for_timeout(300)  # the table knows of a click when its grid was drawn anew
+        expect(page.get_by_role("link", name=offered)).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("link", name="Compare these").click()
     heading(page, VERDICT)
     assert sorted(re.findall("[0-9a-f]{12}", page.url)) == sorted([runs["base"], runs["eagle3"]])
