@@ -12,6 +12,11 @@ from data.store import Store
 from ingest.ledger import Append
 
 QUEUE_BYTES = 32 << 20
+# Live lines never wait behind the blocks of a source that catches up: they may enter a full queue,
+# and are in the next transaction, which holds a few blocks at most.
+SMALL_BYTES = 256 << 10
+SPARE_BYTES = 24 << 20  # a block that entered last is in it
+TRANSACTION_BYTES = 16 << 20
 RETRY_S = 2.0
 _log = logging.getLogger(__name__)
 Entry = tuple[Append, Callable[[], object]]
@@ -20,8 +25,9 @@ Entry = tuple[Append, Callable[[], object]]
 class Writer:
     """A thread behind a queue that is bounded in bytes: a full queue makes readers wait.
 
-    Everything that waits in the queue shares one transaction. `gather`: bytes of log that a
-    transaction should be worth (a bulk import: a commit of few rows costs as much as one of many).
+    What waits in the queue shares a transaction, as much of it as one should hold. `gather`:
+    bytes of log that a transaction should be worth (a bulk import: a commit of few rows costs as
+    much as one of many).
     Where the process does nothing but import, its rows are inserted as they come.
     `retry`: what fails is tried again until it is stored or the writer stops (a full disk may be
     freed); without it the first failure ends the work and `put` raises it.
@@ -48,6 +54,7 @@ class Writer:
     def put(self, append: Append, done: Callable[[], object]) -> None:
         """Queue an append; `done` is called when it is committed. Waits while the queue is full."""
         limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
+        limit += SPARE_BYTES if append.size <= SMALL_BYTES else 0
         with self._change:
             self._change.wait_for(lambda: self._bytes < limit or self._over())
             self._raise_if_over()
@@ -101,8 +108,8 @@ class Writer:
         while True:
             with self._change:
                 self._change.wait_for(self._due)
-                entries, commit = list(self._queue), self._is_time() or not self._at_once
-                self._queue.clear()
+                commit = self._is_time() or not self._at_once
+                entries = self._next()
                 if not entries and not self._open:
                     return
                 self._busy = True
@@ -121,6 +128,25 @@ class Writer:
                 self._change.notify_all()
                 if not stored:
                     return
+
+    def _next(self) -> list[Entry]:
+        """Takes from the queue what is stored next: all of an import; of what is followed all
+        that is small, and blocks while there is room. The appends of a file stay in order."""
+        room = TRANSACTION_BYTES
+        taken: list[Entry] = []
+        left: deque[Entry] = deque()
+        behind: set[str] = set()  # files with an append that is left
+        for entry in self._queue:
+            size, file_id = entry[0].size, entry[0].checkpoint.file_id
+            fits = self._gather or size <= SMALL_BYTES or size <= room or not taken
+            if fits and file_id not in behind:
+                taken.append(entry)
+                room -= size
+            else:
+                left.append(entry)
+                behind.add(file_id)
+        self._queue = left
+        return taken
 
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""

@@ -28,6 +28,7 @@ import duckdb
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 REPORT = ROOT / "docs" / "performance.md"
+SSH_CATCH_UP = HERE / "ssh_catch_up.py"
 LIVE_LATENCY = HERE / "live_latency.py"
 LINES = 1_200_000
 REPEATS = 3
@@ -145,6 +146,13 @@ def machine() -> str:
     )
 
 
+def ssh_catch_up(log: Path) -> Iterator[str]:
+    """The same log over SSH on the loopback: its way included, read and stored."""
+    print("Catching up over SSH ...", file=sys.stderr)
+    out = Step("ssh catch-up", [sys.executable, str(SSH_CATCH_UP), str(log), str(REPEATS)]).run()
+    yield from ("", "## Catching up with a log on another host", "", out.strip())
+
+
 def live_latency() -> Iterator[str]:
     """The time from a line on disk to its value on the page, measured in a browser."""
     if LIVE_LATENCY.exists():
@@ -173,6 +181,7 @@ def report(contestants: list[Step], log: Path) -> Iterator[str]:
     yield from table(contestants, size_mb)
     yield ""
     yield f"The bar is {BAR:.0f} times the loop; reached: **{ratio:.1f} times**."
+    yield from ssh_catch_up(log)
     yield from live_latency()
 
 
