@@ -60,7 +60,8 @@ test: install-dev
 	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m 'not alone' --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest -m alone
 
 check: install-dev
 	$(BIN)/ruff check .
