@@ -12,7 +12,7 @@ SOURCES ?=
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: help install install-dev up demo test check speed soak
+.PHONY: help install install-dev up demo test check speed tour soak
 
 help:
 	echo "make up                   live page from bundled logs of real servers"
@@ -21,6 +21,7 @@ help:
 	echo "make test                 install what the tests need, then run them"
 	echo "make check                lint, format, types, import rules"
 	echo "make speed                import speed and live latency, as a table"
+	echo "make tour                 the pictures of docs/tour.md, from the demo"
 	echo "make soak                 the long tests: kills, sequences, many sources"
 
 install: $(VENV)/.installed
@@ -71,6 +72,9 @@ check: install-dev
 
 speed: install-dev
 	$(BIN)/python speed/run.py
+
+tour: install-dev
+	$(BIN)/python -m tests.tour
 
 soak: install-dev
 	$(BIN)/python -m tests.soak.kill

@@ -133,15 +133,17 @@ def demo(
     """Show bundled logs of real servers as if they ran now, in a store of its own."""
     import tempfile
 
-    from ingest.replay import Replay
+    from ingest.replay import Replay, bring_past
     from ingest.supervisor import SourceSpec
 
     with tempfile.TemporaryDirectory(prefix="servescope-demo-") as folder:
+        store = Path(folder) / "demo.duckdb"
+        bring_past(store)
         replay = Replay(Path(folder), speed)
         specs = [SourceSpec(str(path), path.stem) for path in replay.paths]
         replay.start()
         try:
-            _serve(Path(folder) / "demo.duckdb", specs, port)
+            _serve(store, specs, port)
         finally:
             replay.stop()
 

@@ -18,6 +18,9 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Final
 
+from data.store import Store
+from ingest.imports import import_paths
+
 SAMPLES: Final = Path(__file__).parents[1] / "data" / "samples"
 SERVERS: Final = {
     "sglang-ngram.log": SAMPLES / "sglang-0.5.23-ngram" / "server.log",
@@ -76,6 +79,12 @@ def restamp(line: bytes, now: datetime) -> bytes:
         return before + text
 
     return _STAMP.sub(replace, line)
+
+
+def bring_past(store: Path) -> None:
+    """Store the bundled runs with their benchmarks, so that no page of the demo is empty."""
+    with Store.open(store, bulk=True) as opened:
+        import_paths(opened, [str(SAMPLES)])
 
 
 class Replay:
