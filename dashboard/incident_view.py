@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any, Final
 
 import polars as pl
@@ -37,6 +36,7 @@ _WHY: Final = {
     "after_stop": "It came after an orderly stop.",
 }
 _TITLE_CHARS: Final = 160
+LISTED: Final = 2_000  # rows that a browser is sent
 
 
 def lane_name(lane: str) -> str:
@@ -47,30 +47,33 @@ def lane_name(lane: str) -> str:
 def named(found: pl.DataFrame) -> pl.DataFrame:
     """Rows of data.incidents with class (the lane in words), run (its name), what (title and
     detail) and place (file and line)."""
-    rows = list(found.iter_rows(named=True))
-    texts: dict[str, list[str | None]] = {
-        "run": [None if row["run_id"] is None else sentences.run_name(row) for row in rows],
-        "what": [_what(row) for row in rows],
-        "place": [_place(row) for row in rows],
+    about = found.select("run_id", "label", "engine", "engine_version", "started_at")
+    runs = {
+        row["run_id"]: sentences.run_name(row)
+        for row in about.unique("run_id").drop_nulls("run_id").iter_rows(named=True)
     }
-    if "lane" in found.columns:
-        texts["class"] = [lane_name(row["lane"]) for row in rows]
-    return found.with_columns(pl.Series(name, values, pl.String) for name, values in texts.items())
+    detail = pl.col("detail") if "detail" in found.columns else pl.lit(None, pl.String)
+    said = pl.col("title").str.contains(detail, literal=True).fill_null(True)
+    whole = pl.when(said).then("title").otherwise(pl.format("{}: {}", "title", detail))
+    cut = pl.concat_str(whole.str.head(_TITLE_CHARS - 1), pl.lit("…"))
+    place = found.select("source_id", "line_no", "byte_offset").iter_rows()
+    named = found.with_columns(
+        run=pl.col("run_id").replace_strict(runs, default=None, return_dtype=pl.String),
+        what=pl.when(whole.str.len_chars() > _TITLE_CHARS).then(cut).otherwise(whole),
+        place=pl.Series([_place(*row) for row in place], dtype=pl.String),
+    )
+    if "lane" not in found.columns:
+        return named
+    lanes = {lane: lane_name(lane) for lane in found["lane"].unique()}
+    return named.with_columns(pl.col("lane").replace_strict(lanes).alias("class"))
 
 
-def _what(row: Mapping[str, Any]) -> str:
-    """Title and detail without saying it twice."""
-    title, detail = row["title"] or "", row.get("detail") or ""
-    text = f"{title}: {detail}" if detail and detail not in title else title
-    return text if len(text) <= _TITLE_CHARS else f"{text[: _TITLE_CHARS - 1]}…"
-
-
-def _place(row: Mapping[str, Any]) -> str | None:
+def _place(source_id: str | None, line_no: int | None, byte_offset: int | None) -> str | None:
     """Where the line stands: server.log:129 (byte 21,367)."""
-    if row["byte_offset"] is None:
+    if byte_offset is None:
         return None
-    line = "" if row["line_no"] is None else f":{row['line_no']}"
-    return f"{PurePath(row['source_id'] or '').name}{line} (byte {row['byte_offset']:,})"
+    line = "" if line_no is None else f":{line_no}"
+    return f"{(source_id or '').rpartition('/')[2]}{line} (byte {byte_offset:,})"
 
 
 def headline(found: pl.DataFrame, runs: int) -> str:

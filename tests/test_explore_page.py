@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+import altair as alt
 import polars as pl
 import pytest
 import streamlit as st
@@ -172,6 +173,7 @@ def test_columns_of_every_kind_can_be_drawn() -> None:
             figure = answer.figure(frame, answer.Choice(x, "whole", "flag", kind))
             assert figure is not None
             assert figure.table.columns == list(dict.fromkeys([x, "whole", "flag"]))
+            alt.Chart.from_dict(figure.spec)  # a SchemaValidationError where Vega-Lite has none
     assert answer.figure(frame.tail(1), answer.Choice("text", "part", None, "points")) is None
 
 

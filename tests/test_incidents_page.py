@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import altair as alt
 import polars as pl
 import pytest
 import streamlit as st
@@ -126,15 +127,32 @@ def test_lines_that_were_not_read_are_an_incident_of_the_run_before(store: Store
 
 
 def many(n: int) -> pl.DataFrame:
-    """Incidents, every tenth a fault, of ten seconds each."""
+    """Incidents, every tenth a fault, of ten seconds each, in the columns of data.incidents."""
+    texts = ("detail", "run_id", "label", "engine", "engine_version")
     rows = [
         {"lane": ("stall", "gpu")[i % 10 == 0], "severity": ("warning", "fault")[i % 10 == 0],
          "first_ts": at(i), "last_ts": at(i) + timedelta(seconds=10), "count": 1 + i % 7,
-         "title": f"t{i}", "detail": None, "run_id": None, "source_id": "s", "line_no": i,
-         "byte_offset": i}
+         "title": f"t{i}", "source_id": "s", "line_no": i, "byte_offset": i}
         for i in range(n)
     ]  # fmt: skip
-    return incident_view.named(pl.DataFrame(rows, infer_schema_length=None))
+    unknown = [pl.lit(None, pl.String).alias(name) for name in texts]
+    found = pl.DataFrame(rows).with_columns(*unknown, started_at=pl.lit(None, pl.Datetime("us")))
+    return incident_view.named(found)
+
+
+def test_names_places_and_titles() -> None:
+    found = many(3).with_columns(
+        run_id=pl.Series(["r" * 12, None, None]), engine=pl.lit("sglang"),
+        title=pl.Series(["Killed", "Out of memory: tried 3 GiB", "x" * 300]),
+        detail=pl.Series(["signal 9", "tried 3 GiB", None]),
+        source_id=pl.lit("ssh://gpu1/var/log/server.log"), byte_offset=pl.Series([21367, 1, None]),
+    )  # fmt: skip
+    named = incident_view.named(found)
+    assert named["run"].to_list() == ["sglang · – · rrrrrrrr", None, None]
+    assert named["what"].to_list()[:2] == ["Killed: signal 9", "Out of memory: tried 3 GiB"]
+    assert named["what"][2] == "x" * 159 + "…"
+    assert named["place"][0] == "server.log:0 (byte 21,367)"
+    assert named["place"][2] is None
 
 
 def test_never_more_than_2000_marks_and_faults_stay() -> None:
@@ -145,6 +163,7 @@ def test_never_more_than_2000_marks_and_faults_stay() -> None:
     assert 2 * charts.MOST < 2_000
     assert "the weightiest 900 of 5,000" in figure.title
     assert "500 GPU error, 400 stall" in figure.alt
+    alt.Chart.from_dict(figure.spec)  # a SchemaValidationError where Vega-Lite has none
 
 
 def test_without_a_time_there_is_nothing_to_draw() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
-from dashboard.charts.figure import Figure
+from dashboard.charts.figure import Figure, spec_of
 from data import legend
 
 MARKS: Final = 2_000
@@ -96,7 +96,7 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
         "line": alt.Chart(data).mark_line(strokeWidth=1.8),
         "bars": alt.Chart(data).mark_bar(),
     }[choice.kind].encode(*encoded, tooltip=tips)
-    return dict(_coloured(chart, data, choice).properties(height=HEIGHT).to_dict())
+    return spec_of(_coloured(chart, data, choice).properties(height=HEIGHT))
 
 
 def _x(kind: pl.DataType, choice: Choice) -> alt.X:

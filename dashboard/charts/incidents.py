@@ -8,7 +8,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import theme, words
-from dashboard.charts.figure import Figure
+from dashboard.charts.figure import Figure, spec_of
 from dashboard.incident_view import LANES, lane_name
 
 MOST: Final = 900  # incidents drawn; with the spans they stay below 2,000 marks
@@ -45,13 +45,19 @@ def lanes(found: pl.DataFrame) -> Figure | None:
         title += f" (the weightiest {MOST:,} of {timed.height:,})"
     table = drawn.select("first_ts", "last_ts", "class", "severity", "count", "what", "run")
     chart = _chart(rows, names)
-    return Figure("incidents", title, chart.to_dict(), alt_text(drawn, names), table)
+    return Figure("incidents", title, spec_of(chart), alt_text(drawn, names), table)
+
+
+def _clock(rows: pl.DataFrame) -> str:
+    """How the axis tells the time: the coarser the longer it is."""
+    days = (max(rows["ts"].to_list()) - min(rows["ts"].to_list())) / 86_400_000
+    return "%b %Y" if days > 120 else "%d %b" if days > 3 else "%d %b %H:%M"
 
 
 def _chart(rows: pl.DataFrame, names: list[str]) -> alt.LayerChart | alt.FacetChart:
     x = alt.X(
         "ts:T", title=None, scale=alt.Scale(type="utc", padding=16),
-        axis=alt.Axis(labelOverlap=True, tickCount=6, grid=False),
+        axis=alt.Axis(format=_clock(rows), labelOverlap=True, tickCount=6, grid=False),
     )  # fmt: skip
     y = alt.Y(
         "class:N", title=None, sort=names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 
 import polars as pl
 import streamlit as st
@@ -89,15 +90,22 @@ def _drawn(chosen: pl.DataFrame) -> None:
 
 def _list(chosen: pl.DataFrame) -> None:
     """The folded list; its key changes with its rows, since a selection is by position."""
-    table = incident_view.table(chosen)
-    rows = hashlib.sha256("".join(chosen["incident_id"]).encode()).hexdigest()[:12]
+    listed = chosen.head(incident_view.LISTED)
+    table = incident_view.table(listed)
+    rows = hashlib.sha256("".join(listed["incident_id"]).encode()).hexdigest()[:12]
     event = st.dataframe(
         table, key=f"incidents_{rows}", hide_index=True, placeholder=words.MISSING,
         column_config=incident_view.columns(), on_select="rerun", selection_mode="single-row",
         alt=f"{words.counted(table.height, 'incident')}, newest first",
     )  # fmt: skip
+    if listed.height < chosen.height:
+        st.caption(
+            f"The newest {listed.height:,} of {chosen.height:,}; choose runs or classes to see "
+            "others. The file has all."
+        )
     st.download_button(
-        "Download as CSV", export.render(table, "csv"), "servescope-incidents.csv", "text/csv",
+        "Download as CSV", partial(export.render, incident_view.table(chosen), "csv"),
+        "servescope-incidents.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="incidents_csv",
     )  # fmt: skip
     positions = event["selection"]["rows"]
