@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, expect
 from starlette.datastructures import Headers
 
 from dashboard.access import Access, refusal
-from dashboard.access_file import for_address, read
+from dashboard.access_file import for_address, from_elsewhere, read
 from dashboard.gate import may_enter
 from data.errors import AccessError
 from tests.command import fails, run
@@ -61,6 +61,13 @@ def oidc_text(url: str = "http://127.0.0.1:1", port: int = 8501) -> str:
 def test_loopback_needs_nothing() -> None:
     for address in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
         assert for_address(address, 8501, None) == Access()
+
+
+def test_how_other_machines_open_the_pages_is_told() -> None:
+    line = from_elsewhere(Access(), 8502)
+    assert line.startswith("From another machine: ssh -N -L 8502:127.0.0.1:8502 ")
+    named = from_elsewhere(Access(url="https://s.example.org", oidc={}), 8502)
+    assert named == "Others open https://s.example.org (everybody signs in)"
 
 
 def test_up_refuses_to_be_open_to_everybody(tmp_path: Path) -> None:

@@ -112,6 +112,12 @@ def test_hostile_text_is_text(store: Store) -> None:
     assert not csv["evidence"].str.starts_with("=").any()
 
 
+def test_a_damaged_store_is_one_clear_line(store: Store) -> None:
+    with store.cursor() as con:
+        con.execute("DROP VIEW incidents")
+    assert shown(incidents_page, store).error[0].value.startswith("The store could not be read:")
+
+
 def test_lines_that_were_not_read_are_an_incident_of_the_run_before(store: Store) -> None:
     event = {"run_id": "r1", "source_id": "s", "file_id": "f", "kind": "boot", "severity": "info"}
     store.append(events({**event, "byte_offset": 0, "line_no": 1, "ts": at(0), "title": "x"}), None)
