@@ -40,8 +40,8 @@ class Writer:
         self._gather = gather
         self._at_once = gather > 0 and store.bulk
         self._queue: deque[Entry] = deque()
-        self._open: list[Callable[[], object]] = []  # to call when what is inserted is committed
-        self._inserted = 0  # bytes of log that these stand for
+        self._open = False  # something is inserted and not committed yet
+        self._inserted = 0  # bytes of log that this stands for
         self._bytes = 0  # queued or being inserted
         self._busy = False
         self._flushing = 0  # callers of flush
@@ -52,7 +52,7 @@ class Writer:
         self._thread.start()
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
-        """Queue an append; `done` is called when it is committed. Waits while the queue is full."""
+        """Queue an append; `done` is called when it is stored. Waits while the queue is full."""
         limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
         limit += SPARE_BYTES if append.size <= SMALL_BYTES else 0
         with self._change:
@@ -115,14 +115,12 @@ class Writer:
                 self._busy = True
                 size = sum(append.size for append, _ in entries)
             stored = self._commit(entries, more=not commit)
-            self._open += [done for _, done in entries] if stored else []
-            if stored and commit:
-                for done in self._open:
-                    done()
-                self._open.clear()
+            for _, done in entries if stored else ():
+                done()
             entries.clear()
             with self._change:
                 self._bytes -= size
+                self._open = not commit
                 self._inserted = 0 if commit else self._inserted + size
                 self._busy = False
                 self._change.notify_all()

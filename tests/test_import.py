@@ -158,3 +158,15 @@ def test_folder_is_imported_with_all_below_it_rotated_or_not(store: Store, logs:
     report = import_logs(store, [str(logs)])
     assert (report.files, report.notes) == (5, [])
     assert numbers(store) == [0, 1, 2, 3, 5]
+
+
+def test_an_append_without_bytes_is_committed_too(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(sglang_boot() + decodes(0, 5))
+    for changed_at in (None, (1e9, 1e9)):  # read while it may grow; then its end is all there is
+        os.utime(log, changed_at)
+        with Store.open(tmp_path / "bulk.duckdb", bulk=True) as bulk:
+            import_logs(bulk, [str(log)])
+    with Store.open(tmp_path / "bulk.duckdb") as again, again.cursor() as con:
+        found = con.execute("SELECT bool_or(finished), count(*) FROM checkpoints").fetchone()
+        assert found == (True, 2)
