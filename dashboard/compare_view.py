@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
 import streamlit as st
 
-from dashboard import figure_block, words
+from dashboard import figure_block, files, words
 from dashboard.charts import compare as charts
 from dashboard.charts.figure import Figure
+from dashboard.files import File
 from data import configs, html, report
 from data.compare import Comparison, Group, Pair
 from data.run_data import RunData
@@ -196,14 +197,17 @@ def what_speculation_costs(figure: Figure | None, comparison: Comparison) -> Non
 
 def downloads(comparison: Comparison) -> None:
     """The comparison as CSV, Markdown and the HTML report."""
-    forms: dict[str, tuple[str, str, Callable[[], str]]] = {
-        "CSV": ("csv", "text/csv", lambda: report.render(comparison, "csv")),
-        "Markdown": ("md", "text/markdown", lambda: report.render(comparison, "md")),
-        "HTML report": ("html", "text/html", lambda: html.page(comparison)),
-    }
-    with st.container(horizontal=True, key="compare_files"):
-        for name, (ending, mime, made) in forms.items():
-            st.download_button(
-                f"Download {name}", made, f"servescope-comparison.{ending}", mime,
-                icon=":material/download:", on_click="ignore", key=f"compare_{ending}",
-            )  # fmt: skip
+    files.menu(
+        "Download the comparison", "comparison", lambda: _files(comparison),
+        help="Numbers as CSV, tables as Markdown, or one HTML file with the charts inside",
+    )  # fmt: skip
+
+
+def _files(comparison: Comparison) -> list[File]:
+    name = "servescope-comparison"
+    told = {form: report.render(comparison, form).encode() for form in ("csv", "md")}
+    return [
+        File("CSV", f"{name}.csv", "text/csv", told["csv"]),
+        File("Markdown", f"{name}.md", "text/markdown", told["md"]),
+        File("HTML report", f"{name}.html", "text/html", html.page(comparison).encode()),
+    ]

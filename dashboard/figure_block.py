@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import links, metric_help, words
+from dashboard import files, links, metric_help, words
 from dashboard.charts.figure import Figure
+from dashboard.files import File
 from data import export, pictures
 
 _TABLE_HEIGHT: Final = 240
@@ -25,9 +26,9 @@ def show(figure: Figure, columns: Mapping[str, Any] | None = None) -> None:
         table = st.expander(
             "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"
         )
-        files = st.popover(
-            "Save", key=f"save_{figure.key}", type="tertiary", icon=":material/download:",
-            on_change="rerun", help=f"{words.plain(figure.title)} as PNG, SVG or CSV",
+        files.menu(
+            "Save", figure.key, lambda: _files(figure), type="tertiary",
+            help=f"{words.plain(figure.title)} as PNG, SVG or CSV",
         )  # fmt: skip
         explained = metric_help.explain(figure.key)
         meaning = st.popover(
@@ -43,18 +44,14 @@ def show(figure: Figure, columns: Mapping[str, Any] | None = None) -> None:
             figure.table, hide_index=True, height=_TABLE_HEIGHT, alt=figure.alt,
             placeholder=words.MISSING, column_config=columns, key=f"rows_{figure.key}",
         )  # fmt: skip
-    if files.open:
-        for form, (mime, made) in _forms(figure).items():
-            files.download_button(
-                form.upper(), made, f"servescope-{figure.key.replace('_', '-')}.{form}", mime,
-                on_click="ignore", key=f"{form}_{figure.key}", width="stretch",
-            )  # fmt: skip
 
 
-def _forms(figure: Figure) -> dict[str, tuple[str, Callable[[], bytes]]]:
-    """What a chart can be saved as; nothing is drawn before somebody asks for it."""
-    return {
-        "png": ("image/png", lambda: pictures.png(pictures.svg(figure.spec))),
-        "svg": ("image/svg+xml", lambda: pictures.svg(figure.spec).encode()),
-        "csv": ("text/csv", lambda: export.render(figure.table, "csv")),
-    }
+def _files(figure: Figure) -> list[File]:
+    """The chart as pictures, and its rows."""
+    name = f"servescope-{figure.key.replace('_', '-')}"
+    picture = pictures.svg(figure.spec)
+    return [
+        File("PNG", f"{name}.png", "image/png", pictures.png(picture)),
+        File("SVG", f"{name}.svg", "image/svg+xml", picture.encode()),
+        File("CSV", f"{name}.csv", "text/csv", export.render(figure.table, "csv")),
+    ]

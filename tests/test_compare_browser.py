@@ -108,8 +108,9 @@ def _take_along(page: Page) -> None:
         assert download.value.suggested_filename == f"servescope-compare-running.{form.lower()}"
         assert Path(download.value.path()).read_bytes().startswith(start)
     page.keyboard.press("Escape")
+    page.get_by_role("button", name="Download the comparison").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download HTML report").click()
+        page.get_by_role("button", name="HTML report").click()
     assert b"eagle3 against base" in Path(download.value.path()).read_bytes()
 
 

@@ -104,8 +104,10 @@ def test_a_question_is_asked_drawn_and_taken_away(url: str, page: Page) -> None:
     headline(page, re.compile(r"^20 rows of 3 columns"))
     expect(page.get_by_label(re.compile("square by n: 20 values")).first).to_be_attached()
     assert "q=SELECT" in page.evaluate("location.search")
+    page.get_by_role("button", name="Download the answer").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
+    page.keyboard.press("Escape")
     lines = Path(download.value.path()).read_text().splitlines()
     assert lines[:2] == ["n,square,text", "0,0,'=1+1"]
     page.get_by_role("button", name="Overrides").click()

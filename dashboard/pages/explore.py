@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import polars as pl
 import streamlit as st
 
-from dashboard import explore_view, figure_block, words
+from dashboard import explore_view, figure_block, files, words
 from dashboard.charts import answer
 from dashboard.context import current
+from dashboard.files import File
 from dashboard.guard import guarded
 from dashboard.question_job import QuestionJob
 from data import export
@@ -94,6 +94,13 @@ def _wait() -> None:
         st.button("Cancel", icon=":material/stop:", key="cancel", on_click=job.cancel)
 
 
+def _files(frame: pl.DataFrame) -> list[File]:
+    return [
+        File(label, f"servescope-answer.{form}", mime, export.render(frame, form))
+        for form, (label, mime) in _FILES.items()
+    ]
+
+
 def _answer(frame: pl.DataFrame) -> None:
     table = explore_view.for_table(frame)
     st.dataframe(
@@ -102,13 +109,10 @@ def _answer(frame: pl.DataFrame) -> None:
     )  # fmt: skip
     if table.height < frame.height:
         st.caption(f"The table shows the first {table.height:,} rows; the files have all.")
-    with st.container(horizontal=True, key="answer_files"):
-        for form, (label, mime) in _FILES.items():
-            st.download_button(
-                label,
-                partial(export.render, frame, form), f"servescope-answer.{form}", mime,
-                icon=":material/download:", on_click="ignore", key=f"answer_{form}",
-            )  # fmt: skip
+    files.menu(
+        "Download the answer", "answer_rows", lambda: _files(frame),
+        help="All rows as CSV, Parquet, JSON or Markdown",
+    )  # fmt: skip
     _chart(frame)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
 
 import polars as pl
 import streamlit as st
@@ -104,7 +103,7 @@ def _list(chosen: pl.DataFrame) -> None:
             "others. The file has all."
         )
     st.download_button(
-        "Download as CSV", partial(export.render, incident_view.table(chosen), "csv"),
+        "Download as CSV", export.render(incident_view.table(chosen), "csv"),
         "servescope-incidents.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="incidents_csv",
     )  # fmt: skip

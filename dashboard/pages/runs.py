@@ -37,7 +37,7 @@ def page() -> None:
     selected = _table(runs)
     _actions(selected)
     st.download_button(
-        "Download as CSV", lambda: _csv(runs, every), "servescope-runs.csv", "text/csv",
+        "Download as CSV", _csv(runs, every), "servescope-runs.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="runs_csv",
     )  # fmt: skip
 
