@@ -79,6 +79,7 @@ tour: install-dev
 soak: install-dev
 	$(BIN)/python -m tests.soak.kill
 	$(BIN)/python -m tests.soak.model
+	$(BIN)/python -m tests.soak.many
 
 define apt
 echo "Installing $(1) ..."; \

@@ -36,6 +36,8 @@ def stamps(found: Access, before: str | None) -> dict[tuple[Any, Any], Stamp]:
     Args:
         before: the last stamp of the blocks before, for lines that have none in this block.
     """
+    if not found.counts.height:
+        return {}
     firsts = found.counts.unique(_KEYS, keep="first", maintain_order=True)
     said: dict[tuple[Any, Any], Stamp] = {}
     for minute, wrap_minute, off, stamp, wrap in firsts.select(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ class Supervisor:
         self._workers: dict[str, Worker] = {}
         self._writer: Writer | None = None
         self._observer = Observer()
+        self._alarms: dict[Path, _Alarm] = {}
         self._lock = threading.RLock()
 
     def start(self) -> None:
@@ -180,7 +182,7 @@ class Supervisor:
             kind = place.kind
             worker = Follower(info, place, self._store, self._writer, board, self.claims)
             if place.folder is not None:
-                self._watch(worker, place.folder)
+                self._watch(worker, place.folder, place.watched)
         # On a full disk the next start writes it down; the writer tells, and goes on trying.
         with contextlib.suppress(StoreError):
             location = shown(spec.location)
@@ -188,12 +190,17 @@ class Supervisor:
         self._workers[source_id] = worker
         worker.start()
 
-    def _watch(self, worker: Worker, folder: Path) -> None:
-        try:
-            self._observer.schedule(_Alarm(worker.wake), folder)
-        except OSError as error:
-            # Out of inotify watches, or a file system without: looking once a second remains.
-            _log.warning("%s: cannot be watched (%s); polling only", folder, error)
+    def _watch(self, worker: Worker, folder: Path, name: str | None) -> None:
+        """`name`: of the one file that matters; None: every file of the folder does."""
+        alarm = self._alarms.get(folder)
+        if alarm is None:
+            alarm = self._alarms[folder] = _Alarm()
+            try:
+                self._observer.schedule(alarm, str(folder))
+            except OSError as error:
+                # Out of inotify watches, or a file system without: looking once a second remains.
+                _log.warning("%s: cannot be watched (%s); polling only", folder, error)
+        alarm.wakes.setdefault(name, []).append(worker.wake)
 
 
 def _board(source_id: str, spec: SourceSpec) -> StatusBoard:
@@ -205,12 +212,21 @@ def _board(source_id: str, spec: SourceSpec) -> StatusBoard:
 
 
 class _Alarm(FileSystemEventHandler):
-    """Wakes a follower at any change in its folder; the follower looks for itself."""
+    """Wakes the followers of a folder at a change in it; they look for themselves. One for all of
+    a folder: fifty logs beside each other would else wake each other with every line.
 
-    def __init__(self, wake: threading.Event) -> None:
-        self._wake = wake
+    Attributes:
+        wakes: by the name of the file that is followed; None: any file.
+    """
+
+    def __init__(self) -> None:
+        self.wakes: dict[str | None, list[threading.Event]] = {}
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         """Any change but reading: our own reading would wake us for ever."""
-        if event.event_type in ("modified", "created", "moved", "deleted"):
-            self._wake.set()
+        if event.event_type not in ("modified", "created", "moved", "deleted"):
+            return
+        paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path or ""))
+        for name in {None, *(path.rpartition("/")[2] for path in paths)}:
+            for wake in self.wakes.get(name, ()):
+                wake.set()

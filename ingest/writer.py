@@ -19,7 +19,7 @@ SPARE_BYTES = 24 << 20  # a block that entered last is in it
 TRANSACTION_BYTES = 16 << 20
 RETRY_S = 2.0
 _log = logging.getLogger(__name__)
-Entry = tuple[Append, Callable[[], object]]
+Entry = tuple[Append, Callable[[], object], int]  # with its number
 
 
 class Writer:
@@ -44,6 +44,8 @@ class Writer:
         self._inserted = 0  # bytes of log that this stands for
         self._bytes = 0  # queued or being inserted
         self._busy = False
+        self._numbers = 0  # of the latest append
+        self._waiting: set[int] = set()  # appends that are not committed yet
         self._flushing = 0  # callers of flush
         self._refused: set[str] = set()  # file ids
         self._stopping = False
@@ -52,24 +54,34 @@ class Writer:
         self._thread.start()
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
-        """Queue an append; `done` is called when it is stored. Waits while the queue is full."""
+        """Queue an append; `done` is called when it is stored. Waits while the queue is full, or
+        (of what is followed) has an append of this file: lines that come meanwhile are then read
+        together, so that many small appends never pile up before a slow disk."""
         limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
         limit += SPARE_BYTES if append.size <= SMALL_BYTES else 0
         with self._change:
-            self._change.wait_for(lambda: self._bytes < limit or self._over())
+            self._change.wait_for(
+                lambda: (self._bytes < limit and not self._holds(append)) or self._over()
+            )
             self._raise_if_over()
-            self._queue.append((append, done))
+            self._numbers += 1
+            self._queue.append((append, done, self._numbers))
+            self._waiting.add(self._numbers)
             self._bytes += append.size
             self._change.notify_all()
 
+    def _holds(self, append: Append) -> bool:
+        file_id = append.checkpoint.file_id
+        return not self._gather and any(e[0].checkpoint.file_id == file_id for e in self._queue)
+
     def flush(self) -> None:
-        """Wait until everything queued is committed."""
+        """Wait until everything queued so far is committed. Others go on queuing: with many
+        sources there is hardly a moment without anything."""
         with self._change:
+            before = set(self._waiting)
             self._flushing += 1
             self._change.notify_all()
-            self._change.wait_for(
-                lambda: not (self._queue or self._busy or self._open) or self._over()
-            )
+            self._change.wait_for(lambda: before.isdisjoint(self._waiting) or self._over())
             self._flushing -= 1
             self._raise_if_over()
 
@@ -105,6 +117,7 @@ class Writer:
         return bool(self._stopping or waits or gathered)
 
     def _run(self) -> None:
+        under_way: set[int] = set()  # inserted, and not committed yet
         while True:
             with self._change:
                 self._change.wait_for(self._due)
@@ -113,9 +126,10 @@ class Writer:
                 if not entries and not self._open:
                     return
                 self._busy = True
-                size = sum(append.size for append, _ in entries)
+                size = sum(append.size for append, _, _ in entries)
+                under_way |= {number for _, _, number in entries}
             stored = self._commit(entries, more=not commit)
-            for _, done in entries if stored else ():
+            for _, done, _ in entries if stored else ():
                 done()
             entries.clear()
             with self._change:
@@ -123,6 +137,9 @@ class Writer:
                 self._open = not commit
                 self._inserted = 0 if commit else self._inserted + size
                 self._busy = False
+                if commit or not stored:
+                    self._waiting -= under_way
+                    under_way.clear()
                 self._change.notify_all()
                 if not stored:
                     return
@@ -149,7 +166,7 @@ class Writer:
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
         while True:
-            appends = [append for append, _ in entries]
+            appends = [append for append, _, _ in entries]
             try:
                 self._store.append_all(
                     [append.batch for append in appends],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import polars as pl
 
@@ -89,6 +90,8 @@ def read(
     rows = taken
     if taken.height:
         maybe = maybe.filter(~pl.col("off").is_in(taken["off"].implode()))
+    if not taken.height and not maybe.height:
+        return text, Access(*_nothing(), _last_stamp(text))
     if maybe.height:
         forms.learn(maybe.item(0, "line"))
         rows = pl.concat([taken, _rows(text, maybe)]).sort("off")
@@ -101,6 +104,13 @@ def read(
     engine = "sglang" if stamped or maybe["line"].head(50).str.contains(_BRACKETED).any() else None
     rows = _filled(text, rows)
     return text, Access(rows, counted(rows), _last_stamp(text), engine)
+
+
+@cache
+def _nothing() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows and counts of a block without access lines."""
+    rows = pl.DataFrame(schema=ROWS)
+    return rows, counted(rows)
 
 
 def _rows(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:

@@ -36,34 +36,77 @@ class Source:
 
 
 def test_live_lines_are_stored_before_blocks_that_came_earlier(tmp_path: Path) -> None:
-    far, live = Source(tmp_path / "far.log", 0), Source(tmp_path / "live.log", 500)
+    far = [Source(tmp_path / f"far{number}.log", 100 * number) for number in range(5)]
+    live = [Source(tmp_path / f"live{number}.log", 1000 + 100 * number) for number in range(3)]
     order: list[str] = []
+    full = QUEUE_BYTES // BLOCK + 1
 
     def told(name: str) -> Callable[[], object]:
         return lambda: order.append(name)
 
     with Store.open(tmp_path / "s.duckdb") as store:
         writer = Writer(store, retry=True)
-        full = QUEUE_BYTES // BLOCK + 2
-
-        def catch_up() -> None:
-            for _ in range(full):
-                writer.put(far.step(BLOCK), told("far"))
-
-        reader = threading.Thread(target=catch_up)
         with store._turn:  # the disk is slow: the first block is on its way for long
-            writer.put(far.step(BLOCK), told("far"))
+            writer.put(far[0].step(BLOCK), told("far"))
             until(lambda: writer._busy)
-            reader.start()
-            until(lambda: writer._bytes >= QUEUE_BYTES)
-            for _ in range(3):  # into a full queue, and this thread does not stand still
-                writer.put(live.step(), told("live"))
+            for source in far[1 : 1 + full - 1]:
+                writer.put(source.step(BLOCK), told("far"))
+            assert writer._bytes >= QUEUE_BYTES
+            for source in live:  # into a full queue, and this thread does not stand still
+                writer.put(source.step(), told("live"))
             assert order == []
+        writer.stop()
+        with store.cursor() as con:
+            assert con.execute("SELECT count(*) FROM samples").fetchone() == (10 * (full + 3),)
+    assert order.count("far") == full
+    # One transaction was on its way; the live lines are in the next one, with one block at most.
+    assert order.index("live") <= 1 + TRANSACTION_BYTES // BLOCK
+    assert order[order.index("live") :][:3] == ["live"] * 3
+
+
+def test_small_appends_of_a_file_do_not_pile_up(tmp_path: Path) -> None:
+    source = Source(tmp_path / "server.log", 0)
+    with Store.open(tmp_path / "s.duckdb") as store:
+        writer = Writer(store, retry=True)
+
+        def follow() -> None:
+            for _ in range(5):
+                writer.put(source.step(), lambda: None)
+
+        with store._turn:
+            reader = threading.Thread(target=follow)
+            reader.start()
+            until(lambda: writer._busy and len(writer._queue) == 1)
+            reader.join(0.2)
+            assert reader.is_alive()
+            assert len(writer._queue) == 1
         reader.join()
         writer.stop()
         with store.cursor() as con:
-            assert con.execute("SELECT count(*) FROM samples").fetchone() == (10 * (full + 4),)
-    assert order.count("far") == full + 1
-    # One transaction was on its way; the live lines are in the next one, with one block at most.
-    assert order.index("live") <= 1 + TRANSACTION_BYTES // BLOCK
-    assert order[order.index("live") :][:3].count("live") == 3
+            assert con.execute("SELECT count(*) FROM samples").fetchone() == (50,)
+
+
+def test_a_new_source_does_not_wait_for_an_empty_queue(tmp_path: Path) -> None:
+    """Others put one append after another: there is never a moment without any."""
+    busy, fresh = Source(tmp_path / "busy.log", 0), Source(tmp_path / "fresh.log", 500)
+    with Store.open(tmp_path / "s.duckdb") as store:
+        writer = Writer(store, retry=True)
+        over = threading.Event()
+
+        def again() -> None:
+            if not over.is_set():
+                writer.put(busy.step(), again)  # when one is stored the next is there already
+
+        writer.put(busy.step(), again)
+        writer.put(fresh.step(), lambda: None)
+        waits = threading.Thread(target=writer.flush, daemon=True)
+        waits.start()
+        waits.join(60)
+        assert not waits.is_alive()
+        over.set()
+        writer.flush()
+        with store.cursor() as con:
+            source = str(tmp_path / "fresh.log")
+            count = "SELECT count(*) FROM samples WHERE source_id = $source"
+            assert con.execute(count, {"source": source}).fetchone() == (10,)
+        writer.stop()

@@ -82,6 +82,8 @@ class LocalPlace(Place):
         self._path = str(place(location))
         self.source_id = names.shown(self._path)
         self.folder = folder_of(location)
+        path = Path(self._path)
+        self.watched = None if path.is_dir() or _is_glob(path) else path.name
 
     def newest(self) -> str | None:
         """The one file to follow; None while there is none."""

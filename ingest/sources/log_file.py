@@ -102,12 +102,14 @@ class Place(ABC):
         source_id: the location in full, the same in every process.
         kind: as the store names it.
         folder: where a change shows by itself; None where one has to look.
+        watched: the name of the one file in it that matters; None: all do.
         remote: on another host, to be reached over the network.
     """
 
     source_id: str
     kind: str
     folder: Path | None = None
+    watched: str | None = None
     remote = False
 
     @abstractmethod
