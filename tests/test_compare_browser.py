@@ -22,7 +22,7 @@ VERDICT = re.compile("^eagle3 decodes at 0.97 times base at equal running counts
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
-    """The address of the pages, and the runs by label."""
+    """The address of the pages, and the runs by label, oldest first."""
     folder = tmp_path_factory.mktemp("compare")
     logs = {
         "base": capped.base(),
@@ -33,10 +33,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
         for nth, (label, lines) in enumerate(logs.items()):
             log = folder / str(nth) / "server.log"
             log.parent.mkdir()
-            log.write_text("\n".join(lines) + "\n")
+            # A day apart: the run that started first is the baseline, the newest stands on top.
+            log.write_text("\n".join(lines).replace("2026-05-04", f"2026-05-0{nth + 4}") + "\n")
             import_logs(store, [str(log)], label=label)
         with store.cursor() as con:
-            runs = dict(queries.runs_named(con).select("label", "run_id").iter_rows())
+            named = queries.runs_named(con).reverse()
+        runs = dict(named.select("label", "run_id").iter_rows())
     with served("up", "--store", str(folder / "store.duckdb")) as url:
         yield url, runs
 
@@ -80,13 +82,13 @@ def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], 
     # Cells are drawn, not elements: the boxes of the two runs with plain names.
     table = page.get_by_test_id("stDataFrame")
     expect(table).to_be_visible(timeout=WAIT_MS)
-    rows = [runs[name] for name in sorted(runs, key=lambda name: runs[name])]
+    rows = list(reversed(runs))
     for name, offered in (("base", "Open the run's page"), ("eagle3", "Compare these")):
-        table.click(position={"x": 17, "y": 52 + 35 * rows.index(runs[name])})
+        table.click(position={"x": 17, "y": 52 + 35 * rows.index(name)})
         expect(page.get_by_role("link", name=offered)).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("link", name="Compare these").click()
     heading(page, VERDICT)
-    assert sorted(re.findall("[0-9a-f]{12}", page.url)) == sorted([runs["base"], runs["eagle3"]])
+    assert re.findall("[0-9a-f]{12}", page.url) == [runs["base"], runs["eagle3"]]
     cap = page.get_by_text("eagle3 ends at its cap: never more than 48")
     expect(cap).to_be_visible(timeout=WAIT_MS)
     drawn(page, 4)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dashboard import run_search
 from dashboard.run_search import SORTS, ordered, search
 
 RUNS = pl.DataFrame(
@@ -94,3 +97,10 @@ def test_every_order_keeps_every_run(by: str) -> None:
 def test_what_is_not_known_comes_last() -> None:
     assert ordered(RUNS, "steady tok/s")["run_id"].to_list() == ["aa11", "cc33", "bb22"]
     assert ordered(RUNS, "label")["run_id"].to_list() == ["aa11", "cc33", "bb22"]
+
+
+def test_every_key_is_documented() -> None:
+    told = (Path(__file__).parents[1] / "docs" / "compare.md").read_text()
+    for key in (*run_search._TEXTS, *run_search._NUMBERS, "is"):
+        assert f"`{key}:`" in told
+    assert all(f"is:{flag}" in told for flag in run_search._FLAGS)
