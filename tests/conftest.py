@@ -19,9 +19,10 @@ hypothesis.settings.load_profile("project")
 
 
 _WAITS = re.compile(
-    r"^(?:from tests(?:\.| import .*)(?:server|sshd|growing|kill|stand_ins|command)"
-    r"|from (?:playwright|streamlit|ingest\.supervisor|ingest\.sources\.ssh)"
-    r"|import (?:subprocess|time|threading)\b)",
+    r"^(?:from tests(?:\.| import .*)(?:server|sshd|kill|stand_ins)"
+    r"|from tests\.growing import .*\buntil\b"
+    r"|from (?:playwright|ingest\.supervisor|ingest\.sources\.ssh)"
+    r"|import (?:time|threading)\b)",
     re.MULTILINE,
 )
 
