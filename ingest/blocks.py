@@ -9,7 +9,7 @@ from typing import Protocol
 from parsers import partials
 from parsers.lines import wide_encoding
 
-BLOCK_BYTES = 14 << 20
+BLOCK_BYTES = 12 << 20
 FIRST_BYTES = 4 << 20  # of a file: the next block is read while the one before is scanned
 PEEK_BYTES = 1 << 14
 LINE_MAX_BYTES = 1 << 20
