@@ -23,7 +23,7 @@ from ingest.sources.places import place_of
 from ingest.succession import Succession
 from ingest.writer import Writer
 
-GATHER_BYTES = 256 << 20
+GATHER_BYTES = 64 << 20
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
 Progress = Callable[[int, int, int], object]  # bytes done, bytes in all, lines done
 

@@ -40,8 +40,8 @@ class Writer:
         self._gather = gather
         self._at_once = gather > 0 and store.bulk
         self._queue: deque[Entry] = deque()
-        self._open = False  # something is inserted and not committed yet
-        self._inserted = 0  # bytes of log that this stands for
+        self._open: list[Callable[[], object]] = []  # to call when what is inserted is committed
+        self._inserted = 0  # bytes of log that these stand for
         self._bytes = 0  # queued or being inserted
         self._busy = False
         self._numbers = 0  # of the latest append
@@ -54,7 +54,7 @@ class Writer:
         self._thread.start()
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
-        """Queue an append; `done` is called when it is stored. Waits while the queue is full, or
+        """Queue an append; `done` is called when it is committed. Waits while the queue is full, or
         (of what is followed) has an append of this file: lines that come meanwhile are then read
         together, so that many small appends never pile up before a slow disk."""
         limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
@@ -129,12 +129,14 @@ class Writer:
                 size = sum(append.size for append, _, _ in entries)
                 under_way |= {number for _, _, number in entries}
             stored = self._commit(entries, more=not commit)
-            for _, done, _ in entries if stored else ():
-                done()
+            self._open += [done for _, done, _ in entries] if stored else []
+            if stored and commit:
+                for done in self._open:
+                    done()
+                self._open.clear()
             entries.clear()
             with self._change:
                 self._bytes -= size
-                self._open = not commit
                 self._inserted = 0 if commit else self._inserted + size
                 self._busy = False
                 if commit or not stored:
