@@ -13,6 +13,7 @@ from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from data.store import Store
 from ingest.claims import Claims
 from ingest.identity import resume_point
+from ingest.interrupts import between_steps
 from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
@@ -63,14 +64,15 @@ def import_logs(
     """
     claims = claims or Claims()
     report = ImportReport()
-    with closing(_Places()) as places:
+    with closing(_Places()) as places, between_steps() as check:
         found = _readable(locations, places, report)
-        bar = _Bar(progress, sum(found.values()), report)
+        bar = _Bar(progress, sum(found.values()), report, check)
         writer = Writer(store, retry=False, gather=GATHER_BYTES)
         order = in_turn(found)
         chain = Succession(partial(_put_end, writer, report), order=list(map(shown, order)))
         try:
             for name in order:
+                check()
                 size = found[name]
                 report.files += 1
                 if not size:
@@ -127,9 +129,20 @@ class _Places:
 
 
 class _Bar:
-    """How far an import has come, in bytes as the files hold them, packed or not."""
+    """How far an import has come, in bytes as the files hold them, packed or not.
 
-    def __init__(self, progress: Progress | None, total: int, report: ImportReport) -> None:
+    Attributes:
+        check: raises KeyboardInterrupt if the user wants no more.
+    """
+
+    def __init__(
+        self,
+        progress: Progress | None,
+        total: int,
+        report: ImportReport,
+        check: Callable[[], None],
+    ) -> None:
+        self.check = check
         self._progress = progress
         self._report = report
         self._total = total
@@ -230,6 +243,7 @@ def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _B
     settled = file.complete or time.time() - file.change_mark()[1] / 1e9 >= SETTLED_S
     while (append := reading.step(final=settled)) is not None:
         put(append)
+        bar.check()
     if isinstance(file, Unpacked) and file.cut_off:
         reading.note("damaged", f"the packed file is cut off after {reading.offset} bytes of text")
         report.notes.append(

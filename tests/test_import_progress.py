@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from ingest.interrupts import between_steps
 from ingest.terminal import progress_line
 from tests.command import ROOT, run
 from tests.growing import decodes, sglang_boot
@@ -54,3 +57,19 @@ def test_progress_tells_speed_and_time_left() -> None:
     assert progress_line(0, 3_000_000, 0, 5.0) == "0 of 3 MB"
     assert progress_line(1_000_000, 3_000_000, 8_000, 0.5) == "1 of 3 MB"
     assert progress_line(1_000_000, 3_000_000, 8_000, 4.0) == "1 of 3 MB, 2,000 lines/s, 8 s left"
+
+
+def test_ctrl_c_waits_for_the_end_of_a_step_and_the_second_one_does_not() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), between_steps() as check:
+        check()
+        signal.raise_signal(signal.SIGINT)
+        done.append("step")
+        check()
+        done.append("next step")
+    with pytest.raises(KeyboardInterrupt), between_steps():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("next step")
+    assert done == ["step"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,0 +1,41 @@
+"""Ctrl-C as something that is looked at between two steps of an import.
+
+Polars reacts to the signal in whichever thread is inside of it, so that a step under way would end
+half done, and not always as a KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def between_steps() -> Iterator[Callable[[], None]]:
+    """While this lasts Ctrl-C waits for the next call of what is given here, which raises
+    KeyboardInterrupt then; a second one does not wait. Outside the main thread, where no signal
+    comes, nothing changes."""
+    come = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if come.is_set():
+            raise KeyboardInterrupt
+        come.set()
+
+    def check() -> None:
+        if come.is_set():
+            raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    # Setting a handler through Python also takes that of polars out of the way.
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield check
+        check()
+    finally:
+        signal.signal(signal.SIGINT, before)
