@@ -6,11 +6,15 @@ Imports are made where a command needs them: `servescope runs` must not wait for
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+# Before NumPy is loaded: its linear algebra, which nothing here uses, would start a thread a core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 

@@ -44,11 +44,12 @@ class BenchFile:
     is_transcript: bool = False  # a client's output, its result or its failure
 
 
-def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
+def look(path: Path, maps: Callable[[], Maps] = dict, *, into_logs: bool = True) -> BenchFile:
     """Read a file for results. SourceError if it cannot be read or is a damaged result.
 
     `maps` gives what the user said of columns; asked for only where there is something to read.
-    A plain log is passed by without loading any reader.
+    A plain log is passed by without loading any reader; `into_logs`: it is read to its end for
+    tables in it, which takes its time.
     """
     with closing(unpacking(LocalFile(path))) as file:
         file.refuse_binary()
@@ -62,6 +63,8 @@ def look(path: Path, maps: Callable[[], Maps] = dict) -> BenchFile:
         log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
         if not log and size > WHOLE_BYTES:
             raise SourceError(f"{path}: is a result of {size / 1e9:.1f} GB; leave the details out")
+        if log and not into_logs:
+            return BenchFile(path, "", size, None, is_log=True)
         data = b"\n".join(_around_tables(path, size)) if log else file.read(0, size)
     return _read(path, data, size, maps, log=log, document=document)
 

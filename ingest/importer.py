@@ -25,6 +25,7 @@ from ingest.succession import Succession
 from ingest.writer import Writer
 
 GATHER_BYTES = 64 << 20
+OPEN_BYTES = 4 * GATHER_BYTES  # where rows are inserted as they come, and wait in no queue
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
 Progress = Callable[[int, int, int], object]  # bytes done, bytes in all, lines done
 
@@ -67,7 +68,7 @@ def import_logs(
     with closing(_Places()) as places, between_steps() as check:
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report, check)
-        writer = Writer(store, retry=False, gather=GATHER_BYTES)
+        writer = Writer(store, retry=False, gather=OPEN_BYTES if store.bulk else GATHER_BYTES)
         order = in_turn(found)
         chain = Succession(partial(_put_end, writer, report), order=list(map(shown, order)))
         try:

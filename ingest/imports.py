@@ -6,6 +6,7 @@ What only benchmarks need is loaded where there is one: an import of logs must n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -45,6 +46,7 @@ class _Found:
     """Files by what they hold."""
 
     logs: list[str] = field(default_factory=list)  # on another host: the location as given
+    here: list[Path] = field(default_factory=list)  # logs that may hold tables of a benchmark
     bench: list[BenchFile] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -74,10 +76,14 @@ def import_paths(
     given = _sort_out(bench, maps_of(store), only_bench=True)
     report = Imported(notes=[*found.notes, *given.notes])
     if found.logs:
-        logs = import_logs(
-            store, found.logs, label=label, zone=zone, progress=progress,
-            claims=claims,
-        )  # fmt: skip
+        with ThreadPoolExecutor(1, "tables") as aside:
+            tables = aside.submit(_tables_in, found.here, maps_of(store))
+            logs = import_logs(
+                store, found.logs, label=label, zone=zone, progress=progress, claims=claims
+            )
+            in_logs = tables.result()
+        found.bench += in_logs.bench
+        report.notes += in_logs.notes
         held = {shown(str(file.path)) for file in found.bench}
         report.notes += [
             note for note in logs.notes if not (_NO_LOG in note and note.split(": ")[0] in held)
@@ -95,6 +101,20 @@ def import_paths(
     report.notes += [note for read in report.bench for note in read.notes]
     report.notes = _folded(list(map(shown, report.notes)))
     return report
+
+
+def _tables_in(logs: Sequence[Path], maps: Callable[[], Maps]) -> _Found:
+    """The logs that a benchmark printed its results into, which are stored beside them."""
+    found = _Found()
+    for path in logs:
+        try:
+            file = look(path, maps)
+        except SourceError as error:
+            found.notes.append(str(error))
+            continue
+        if file.found is not None:
+            found.bench.append(file)
+    return found
 
 
 def _folded(notes: list[str]) -> list[str]:
@@ -178,7 +198,7 @@ def _sort_out(
             if path.name == _WARMUP and len(paths) > 1:
                 continue
             try:
-                file = look(path, maps)
+                file = look(path, maps, into_logs=only_bench)
             except SourceError as error:
                 if len(paths) == 1:
                     raise
@@ -202,6 +222,8 @@ def _put(found: _Found, file: BenchFile, only_bench: bool) -> bool:
     bench_only = only_bench or no_log
     if not bench_only and (file.is_log or not told):
         found.logs.append(str(file.path))
+        if file.is_log and file.found is None:
+            found.here.append(file.path)
         return True
     return file.found is not None
 

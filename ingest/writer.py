@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -18,6 +19,7 @@ SMALL_BYTES = 256 << 10
 SPARE_BYTES = 24 << 20  # a block that entered last is in it
 TRANSACTION_BYTES = 16 << 20
 RETRY_S = 2.0
+OPEN_S = 5.0  # a transaction that rows are inserted into as they come
 _log = logging.getLogger(__name__)
 Entry = tuple[Append, Callable[[], object], int]  # with its number
 
@@ -28,7 +30,8 @@ class Writer:
     What waits in the queue shares a transaction, as much of it as one should hold. `gather`:
     bytes of log that a transaction should be worth (a bulk import: a commit of few rows costs as
     much as one of many).
-    Where the process does nothing but import, its rows are inserted as they come.
+    Where the process does nothing but import, its rows are inserted as they come, for some seconds
+    into one transaction.
     `retry`: what fails is tried again until it is stored or the writer stops (a full disk may be
     freed); without it the first failure ends the work and `put` raises it.
     """
@@ -40,8 +43,9 @@ class Writer:
         self._gather = gather
         self._at_once = gather > 0 and store.bulk
         self._queue: deque[Entry] = deque()
-        self._open: list[Callable[[], object]] = []  # to call when what is inserted is committed
-        self._inserted = 0  # bytes of log that these stand for
+        self._open = False  # a transaction that rows are inserted into
+        self._until = 0.0  # when it is to be committed
+        self._inserted = 0  # bytes of log in it
         self._bytes = 0  # queued or being inserted
         self._busy = False
         self._numbers = 0  # of the latest append
@@ -54,9 +58,10 @@ class Writer:
         self._thread.start()
 
     def put(self, append: Append, done: Callable[[], object]) -> None:
-        """Queue an append; `done` is called when it is committed. Waits while the queue is full, or
-        (of what is followed) has an append of this file: lines that come meanwhile are then read
-        together, so that many small appends never pile up before a slow disk."""
+        """Queue an append; `done` is called when it is committed (where its process only imports:
+        inserted). Waits while the queue is full, or (of what is followed) has an append of this
+        file: lines that come meanwhile are then read together, so that many small appends never
+        pile up before a slow disk."""
         limit = max(QUEUE_BYTES, 0 if self._at_once else 2 * self._gather)
         limit += SPARE_BYTES if append.size <= SMALL_BYTES else 0
         with self._change:
@@ -114,13 +119,18 @@ class Writer:
         """Whether what is there should be committed."""
         waits = self._flushing > 0 and (self._queue or self._open)
         gathered = self._queue and self._bytes + self._inserted >= self._gather
-        return bool(self._stopping or waits or gathered)
+        late = self._open and time.monotonic() >= self._until
+        return bool(self._stopping or waits or gathered or late)
+
+    def _left_s(self) -> float | None:
+        """Seconds until what is inserted must be committed."""
+        return max(0.0, self._until - time.monotonic()) if self._open else None
 
     def _run(self) -> None:
         under_way: set[int] = set()  # inserted, and not committed yet
         while True:
             with self._change:
-                self._change.wait_for(self._due)
+                self._change.wait_for(self._due, self._left_s())
                 commit = self._is_time() or not self._at_once
                 entries = self._next()
                 if not entries and not self._open:
@@ -129,11 +139,11 @@ class Writer:
                 size = sum(append.size for append, _, _ in entries)
                 under_way |= {number for _, _, number in entries}
             stored = self._commit(entries, more=not commit)
-            self._open += [done for _, done, _ in entries] if stored else []
-            if stored and commit:
-                for done in self._open:
-                    done()
-                self._open.clear()
+            for _, done, _ in entries if stored else ():
+                done()
+            if not self._open:
+                self._until = time.monotonic() + OPEN_S
+            self._open = not commit
             entries.clear()
             with self._change:
                 self._bytes -= size
