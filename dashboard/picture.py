@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
-import duckdb
 import streamlit as st
 
 from dashboard import theme
@@ -71,7 +70,8 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
         bucket_s = (span[1] - span[0]).total_seconds() / _POINTS
         wait_s = min(bucket_s / 4, _LONGEST_WAIT_S)
         drawn = _drawn[run_id, window] = _Drawn(changes, monotonic(), wait_s)
-    return Picture(card, tiles, _figures(context, store, run_id, window, drawn.changes))
+    made = _figures(context, card, tiles, store, run_id, window, drawn.changes)
+    return Picture(card, tiles, made)
 
 
 def _changes_of(context: Context, run_id: str) -> Changes:
@@ -88,30 +88,32 @@ def _state(
     _context: Context, store: str, run_id: str, changes: Changes
 ) -> tuple[dict[str, Any], queries.LiveTiles | None]:
     with _context.store.cursor() as con:
-        return _card(con, run_id), queries.live_tiles(con, run_id)
+        card = queries.run_card(con, run_id)
+        assert card is not None, run_id
+        if card["end_state"] == "crashed":
+            card["fault"] = queries.first_fault(con, run_id)
+        return card, queries.live_tiles(con, card)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _figures(
-    _context: Context, store: str, run_id: str, window: str, changes: Changes
+    _context: Context,
+    _card: Mapping[str, Any],
+    _tiles: queries.LiveTiles | None,
+    store: str,
+    run_id: str,
+    window: str,
+    changes: Changes,
 ) -> Sequence[Figure]:
+    span = _span(_card, WINDOWS[window])
+    assert span is not None, run_id
+    points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
     with _context.store.cursor() as con:
-        card = _card(con, run_id)
-        tiles = queries.live_tiles(con, run_id)
-        span = _span(card, WINDOWS[window])
-        assert span is not None, run_id
-        points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
         curves = queries.series(con, run_id, *span, points=points)
-        events = marks(queries.events(con, run_id), card)
-    cap = None if tiles is None else tiles.running_cap
-    speculates = card["spec_algorithm"] is not None
+        events = marks(queries.marked_events(con, run_id), _card)
+    cap = None if _tiles is None else _tiles.running_cap
+    speculates = _card["spec_algorithm"] is not None
     return figures(curves, events, span, theme.run_slot(run_id), cap, speculates=speculates)
-
-
-def _card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any]:
-    card = queries.run_card(con, run_id)
-    assert card is not None, run_id
-    return {**card, "fault": queries.first_fault(con, run_id)}
 
 
 def _span(card: Mapping[str, Any], window_s: float | None) -> tuple[datetime, datetime] | None:

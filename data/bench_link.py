@@ -14,6 +14,7 @@ import polars as pl
 from data import bench, bench_join, queries, token_check
 from data import windows as w
 from data.bench_join import Match, Server
+from data.run_samples import run_samples
 from data.store import Store
 from parsers import records
 
@@ -73,7 +74,7 @@ def _joined(
 
 
 def _server(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> Server:
-    return Server(card, queries.run_samples(con, card["run_id"]))
+    return Server(card, run_samples(con, card["run_id"]))
 
 
 def _recounted(

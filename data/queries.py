@@ -7,7 +7,7 @@ record. Times are UTC without a zone; a value that is not known is null, never z
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -164,12 +164,15 @@ def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
     return str(rows["run_id"][0]) if rows.height else None
 
 
-def live_tiles(con: duckdb.DuckDBPyConnection, run_id: str) -> LiveTiles | None:
-    """The latest values of a run over its ranks; None while it has no samples."""
-    card = run_card(con, run_id)
-    if card is None or card["last_ts"] is None:
+def live_tiles(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> LiveTiles | None:
+    """The latest values of a run over its ranks; None while it has no samples.
+
+    Args:
+        card: of `run_card`.
+    """
+    if card["last_ts"] is None:
         return None
-    last = {"run_id": run_id, "last_ts": card["last_ts"]}
+    last = {"run_id": card["run_id"], "last_ts": card["last_ts"]}
     ranks = con.sql(_TILES, params=last).pl().to_dicts()
     expected, cap = card["dp"], card["max_running_requests"]
     return LiveTiles(
@@ -279,6 +282,16 @@ def events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
+def marked_events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """The events of a run that charts mark: ts, kind, severity, title; in the order of time."""
+    return con.sql(
+        "SELECT ts, kind, severity, title FROM events WHERE run_id = $run_id AND ts IS NOT NULL "
+        "AND (severity = 'fault' OR kind IN ('ready', 'retraction', 'fault', 'stop')) "
+        "ORDER BY ts, file_id, byte_offset",
+        params={"run_id": run_id},
+    ).pl()
+
+
 def run_incidents(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """A run's faults and warnings, one row a cause, in the order of time: columns of the view."""
     return con.sql(
@@ -314,14 +327,6 @@ def access_counts(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
-def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
-    """A run's samples, windows final: columns of parsers.records.SAMPLES but extra, in no order."""
-    # With a parameter DuckDB 1.5.5 hands rows over one by one: 40 times slower (660,000 rows).
-    return con.sql(
-        f"SELECT * EXCLUDE (extra) FROM samples_timed WHERE run_id = {literal(run_id)}"
-    ).pl()
-
-
 def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """The benchmark points joined to a run: columns of the view, by concurrency."""
     return con.sql(
@@ -331,14 +336,25 @@ def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     ).pl()
 
 
-def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
-    """Runs of the same engine and model without speculation, the closest in time first."""
+def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[str]:
+    """Runs of the same engine, model and machine without speculation that have steady windows.
+
+    Of each configuration the one closest in time; of these at most `most`, the closest first.
+    """
+    same = " AND ".join(
+        f"coalesce(b.{name} = r.{name}, true)"
+        for name in ("engine_version", "hardware", "gpus", "tp", "dp", "pp", "ep")
+    )
     rows = con.sql(
-        "SELECT b.run_id FROM runs r JOIN runs b ON b.run_id <> r.run_id "
-        "AND b.engine = r.engine AND b.model IS NOT DISTINCT FROM r.model "
+        "SELECT b.run_id, abs(epoch(b.started_at) - epoch(r.started_at)) AS apart "
+        "FROM runs r JOIN runs b ON b.run_id <> r.run_id "
+        f"AND b.engine = r.engine AND b.model IS NOT DISTINCT FROM r.model AND {same} "
+        "JOIN run_summary s ON s.run_id = b.run_id AND s.steady_s > 0 "
         "WHERE r.run_id = $run_id AND b.spec_algorithm IS NULL AND b.spec_draft_tokens IS NULL "
-        "ORDER BY abs(epoch(b.started_at) - epoch(r.started_at)) NULLS LAST, b.run_id",
-        params={"run_id": run_id},
+        "QUALIFY row_number() OVER (PARTITION BY b.config_hash, hash(b.effective) "
+        "ORDER BY apart NULLS LAST, b.run_id) = 1 "
+        "ORDER BY apart NULLS LAST, b.run_id LIMIT $most",
+        params={"run_id": run_id, "most": most},
     ).pl()
     return list(rows["run_id"])
 

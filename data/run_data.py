@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,8 @@ from data import queries
 from data import windows as w
 from data.card import source_name
 from data.names import tame
+from data.run_samples import run_samples
+from parsers import records
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,19 @@ class RunData:
 
 def load(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
     """One run out of the store; it must be there."""
+    told = without_samples(con, run_id)
+    return replace(
+        told,
+        samples=run_samples(con, run_id),
+        bench=queries.bench_points(con, run_id),
+        access=queries.access_counts(con, run_id),
+    )
+
+
+def without_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
+    """What the log tells of the run's settings and faults; nothing is measured of it."""
     card = queries.run_card(con, run_id)
     assert card is not None
-    return RunData(
-        card,
-        queries.run_samples(con, run_id),
-        queries.events(con, run_id),
-        queries.bench_points(con, run_id),
-        queries.access_counts(con, run_id),
-    )
+    nothing = pl.DataFrame()
+    samples = records.empty(records.SAMPLES)
+    return RunData(card, samples, queries.events(con, run_id), nothing, nothing)

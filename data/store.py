@@ -262,7 +262,7 @@ class Store:
         for table in sorted(self._waiting, key=_SUMS.__contains__):  # they read the others
             frames = self._waiting[table]
             if not more or sum(frame.height for frame in frames) >= _WORTH_ROWS:
-                self._insert_frame(table, pl.concat(frames))
+                self._insert_frame(table, pl.concat(frames, how="diagonal"))
                 del self._waiting[table]
 
     def _insert_frame(self, table: str, frame: pl.DataFrame) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -25,6 +26,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def curve(store: Store, start: float, end: float, points: int = 300) -> pl.DataFrame:
     with store.cursor() as con:
         return queries.series(con, "r1", at(start), at(end), points)
+
+
+def tiles_of(con: duckdb.DuckDBPyConnection, run_id: str) -> queries.LiveTiles | None:
+    card = queries.run_card(con, run_id)
+    assert card is not None
+    return queries.live_tiles(con, card)
 
 
 def test_tokens_are_spread_over_the_window_and_none_is_lost(store: Store) -> None:
@@ -206,7 +213,7 @@ def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> 
     )
     store.append(facts({"seq": 1, "run_id": "r1", "dp": 4, "max_running_requests": 16}), None)
     with store.cursor() as con:
-        tiles = queries.live_tiles(con, "r1")
+        tiles = tiles_of(con, "r1")
     assert tiles == queries.LiveTiles(
         last_ts=at(30), gen_tok_s=100.0, running_reqs=2, running_cap=64, queued_reqs=0,
         kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0,
@@ -219,11 +226,11 @@ def test_tiles_show_no_rate_that_averages_over_waiting(store: Store) -> None:
     store.append(samples([decode(1), decode(2), waited]), None)
     store.append(facts({"seq": 1, "run_id": "r1"}), None)
     with store.cursor() as con:
-        tiles = queries.live_tiles(con, "r1")
+        tiles = tiles_of(con, "r1")
         assert tiles is not None
         assert tiles.gen_tok_s is None
         store.append(samples([decode(61, gen_tok_s=250.0)]), None)
-        tiles = queries.live_tiles(con, "r1")
+        tiles = tiles_of(con, "r1")
     assert tiles is not None
     assert tiles.gen_tok_s == 250.0
 
@@ -236,6 +243,6 @@ def test_tiles_weigh_acceptance_by_the_steps_of_each_rank(store: Store) -> None:
     store.append(samples(spec), None)
     store.append(facts({"seq": 1, "run_id": "r1", "dp": 2}), None)
     with store.cursor() as con:
-        tiles = queries.live_tiles(con, "r1")
+        tiles = tiles_of(con, "r1")
     assert tiles is not None
     assert (tiles.accept_len, tiles.draft_accept_rate) == (1.75, 0.375)

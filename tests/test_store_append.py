@@ -194,3 +194,12 @@ def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
         assert found == replace(odd, new_texts=())
         assert checkpoints.with_head(con, "ab", 10) == [found]
         assert checkpoints.texts(con) == {"h": path}
+
+
+def test_appends_of_one_transaction_can_have_values_in_different_columns(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "bulk.duckdb", bulk=True) as store:
+        store.append_all([samples([decode(1)])], [], more=True)
+        store.append_all([samples([decode(2, accept_len=1.5)])], [])
+        with store.cursor() as con:
+            got = con.sql("SELECT accept_len FROM samples ORDER BY ts").fetchall()
+    assert got == [(None,), (1.5,)]

@@ -1,0 +1,77 @@
+"""A run read at once is what the views say of it, also in a store of many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from data import queries
+from data.run_samples import run_samples
+from data.store import Store
+from parsers import records
+from tests import big_store
+from tests.frames import Frames, decode
+
+KEYS = ["file_id", "byte_offset", "kind"]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(tmp_path_factory.mktemp("many") / "store.duckdb", bulk=True) as opened:
+        big_store.build(opened, runs=21, samples=10_000)
+        yield opened
+
+
+def test_every_run_has_its_share_of_samples(many: Store) -> None:
+    with many.cursor() as con:
+        runs = queries.runs_table(con)
+        counted = con.sql("SELECT run_id, count(*) AS n FROM samples GROUP BY run_id").pl()
+        joined = con.sql("SELECT count(*), count(run_id) FROM bench_points").fetchone()
+    shares = dict(counted.iter_rows())
+    newest = runs.row(0, named=True)
+    assert shares.pop(newest["run_id"]) == 1000
+    assert set(shares.values()) == {450}
+    assert len(shares) == 20
+    assert (newest["dp"], newest["end_state"]) == (big_store.RANKS, None)
+    assert runs["n_faults"].sum() == 1
+    assert joined is not None
+    assert joined[0] == joined[1] > 10
+
+
+def test_a_run_read_at_once_is_what_the_view_says(many: Store) -> None:
+    with many.cursor() as con:
+        runs = queries.runs_named(con)["run_id"].to_list()
+        view = con.sql("SELECT * EXCLUDE (extra) FROM samples_timed").pl()
+        for run_id in [*runs, "no such run"]:
+            found, told = run_samples(con, run_id), view.filter(run_id=run_id)
+            assert_frame_equal(found.sort(KEYS), told.sort(KEYS), check_column_order=False)
+
+
+def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
+    rows = [
+        decode(1),
+        decode(2, interval_s=None, interval_from=None),
+        decode(3, interval_s=None),
+        decode(4, interval_s=None),
+    ]
+    late = [
+        {"run_id": "r1", "file_id": "f", "byte_offset": 1000 * at, "interval_s": 0.25 * at}
+        for at in (2, 3)
+    ]
+    with Store.open(tmp_path / "store.duckdb") as store:
+        store.append(
+            Frames(
+                samples=records.frame(rows, records.SAMPLES),
+                intervals=records.frame(late, records.INTERVALS),
+            ),
+            None,
+        )
+        with store.cursor() as con:
+            found = run_samples(con, "r1").sort("byte_offset")
+            told = con.sql("SELECT * EXCLUDE (extra) FROM samples_timed ORDER BY byte_offset").pl()
+    assert found["interval_s"].to_list() == [1.0, 0.5, 0.75, None]
+    assert found["interval_from"].to_list() == ["steps", "stamps", "steps", "steps"]
+    assert_frame_equal(found, told, check_column_order=False)
