@@ -85,7 +85,10 @@ class HeldMarks:
             return []
         others = ~(text["sample"] | text["access"])
         marks, cut = self._marker.read(text, others, self.stamp, final)
-        held = text.slice(cut) if cut is not None else text.clear()
+        if cut is None:
+            self.stamp = last_stamp(text, text.height) or self.stamp
+            return marks
+        held = text.slice(cut)
         if held["line"].str.len_bytes().sum() > _HELD_BYTES:  # no traceback: read as it is
             marks, _ = self._marker.read(text, others, self.stamp, final=True)
             held = held.clear()

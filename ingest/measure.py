@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from ingest.runs import Run
 from parsers import windows
+from parsers.lines import FEW_LINES
 from parsers.record_search import PRINTED
-from parsers.records import ENGINE, HIT_RATE_SCOPE, INTERVAL_FROM, KIND, SAMPLES, WINDOW
+from parsers.records import CHOICES, ENGINE, HIT_RATE_SCOPE, KIND, SAMPLES
 from parsers.windows import Measured, Rank, RunClock
 
 _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_rank"}
+_PREALLOCATED = ('"#prealloc-req"', '"pre-allocated usage"')
+_NONE = {name: pl.Series(name, [None], dtype=dtype) for name, dtype in SAMPLES.items()}
 _RANK_NAMES = list(_RANK_COLUMNS.values())
 _ONE_RANK = [*_RANK_NAMES, "engine_index"]
 
@@ -23,37 +27,45 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All samples of a block in file order, with every PRINTED column."""
     if not frames:
         return pl.DataFrame(schema=PRINTED | {"engine": ENGINE, "kind": KIND})
-    return pl.concat(frames, how="diagonal").sort("off", maintain_order=True)
+    whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
+    return whole if whole["off"].is_sorted() else whole.sort("off", maintain_order=True)
 
 
 def placed(printed: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
     """Samples with their times, places and ranks in contract columns."""
-    rows = printed.hstack(times).rename({"off": "byte_offset", "no": "line_no"})
-    return _with_ranks(rows).drop("stamp", "date", "time", "ranks")
+    columns = {column.name: column for column in (*printed.iter_columns(), *times.iter_columns())}
+    placed = [columns.pop("off").alias("byte_offset"), columns.pop("no").alias("line_no")]
+    ranks = _ranks(columns["ranks"])
+    for name in ("stamp", "date", "time", "ranks"):
+        del columns[name]
+    return pl.DataFrame([*placed, *columns.values(), *ranks])
 
 
-def _with_ranks(rows: pl.DataFrame) -> pl.DataFrame:
+def _ranks(printed: pl.Series) -> Iterator[pl.Series]:
     """Rank numbers from printed tokens (" DP0 ATTN_CP1 TP2"): few spellings, so read once each."""
-    spellings = rows["ranks"].unique().to_list()
+    few = printed if printed.len() <= FEW_LINES else printed.unique()
+    spellings = set(few.to_list())
     tokens = {s: dict(re.findall(r" ([A-Z_]+)([0-9]+)", s or "")) for s in spellings}
-    return rows.with_columns(
-        (
-            pl.lit(_only(tokens, token))
-            if len(spellings) == 1
-            else pl.col("ranks").replace_strict(
-                {s: int(t[token]) if token in t else None for s, t in tokens.items()},
-                return_dtype=pl.Int32,
-            )
-        )
-        .cast(pl.Int32)
-        .alias(column)
-        for token, column in _RANK_COLUMNS.items()
-    )
+    for token, column in _RANK_COLUMNS.items():
+        numbers = {s: int(t[token]) if token in t else None for s, t in tokens.items()}
+        if len(set(numbers.values())) <= 1:
+            number = next(iter(numbers.values()), None)
+            yield constant(column, number, pl.Int32(), printed.len())
+        else:
+            yield printed.replace_strict(numbers, return_dtype=pl.Int32).alias(column)
 
 
-def _only(tokens: Mapping[str | None, Mapping[str, str]], token: str) -> int | None:
-    (found,) = tokens.values()
-    return int(found[token]) if token in found else None
+def with_columns(rows: pl.DataFrame, *columns: pl.Series) -> pl.DataFrame:
+    """Rows with other columns in place of those of their names."""
+    changed = rows.clone()
+    for column in columns:
+        changed.replace_column(rows.get_column_index(column.name), column)
+    return changed
+
+
+def constant(name: str, value: object, dtype: pl.DataType, n: int) -> pl.Series:
+    """A column that says the same n times."""
+    return pl.Series(name, [value], dtype=dtype).new_from_index(0, n)
 
 
 def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, int | None]:
@@ -62,8 +74,9 @@ def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, 
     own = pl.col("engine_no").cast(pl.Int32, strict=False)
     is_stats = pl.col("kind") == "stats"
     follows = (pl.col("kind") == "spec") | ((pl.col("kind") == "metrics") & own.is_null())
-    if not rows.height or not (rows["engine"] == "vllm").any():
-        return rows.with_columns(pl.lit(None, pl.Int32).alias("engine_index")), last
+    engine = rows["engine"]
+    if not (engine[0] == "vllm" if engine.n_unique() == 1 else (engine == "vllm").any()):
+        return rows.hstack([constant("engine_index", None, pl.Int32(), rows.height)]), last
     # -1 stands for "a line without a number", so that it hides an older number from its spec line.
     seen = (
         pl.when(is_stats)
@@ -83,12 +96,12 @@ def by_run(
     """The rows of each run of a block."""
     if not rows.height:
         return
-    edges = [start for start, _ in starts[1:]]
-    cuts = [0, *(int(rows["byte_offset"].search_sorted(e)) for e in edges), rows.height]
+    off = rows["byte_offset"].to_numpy()
+    cuts = [0, *(int(off.searchsorted(start)) for start, _ in starts[1:]), rows.height]
     for (_, run), start, end in zip(starts, cuts[:-1], cuts[1:], strict=True):
         if end > start:
-            part = rows.slice(start, end - start)
-            yield run, part.with_columns(pl.lit(run.run_id).alias("run_id"))
+            named = constant("run_id", run.run_id, pl.String(), end - start)
+            yield run, with_columns(rows.slice(start, end - start), named)
 
 
 def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -104,6 +117,8 @@ def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """A rank's spec rows, its figures that have no window, and all others."""
     kind = rows["kind"]
+    if kind.n_unique() == 1 and kind[0] in ("decode", "prefill", "stats"):
+        return rows.clear(), rows.clear(), rows
     spec, beside = kind == "spec", kind == "metrics"
     if not spec.any() and not beside.any():
         return rows.clear(), rows.clear(), rows
@@ -112,7 +127,8 @@ def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFram
 
 def rank_key(rows: pl.DataFrame) -> str:
     """Names the rank of rows that all have the same one."""
-    return ",".join("" if v is None else str(v) for v in rows.select("engine", *_ONE_RANK).row(0))
+    first = (rows[name][0] for name in ("engine", *_ONE_RANK))
+    return ",".join("" if value is None else str(value) for value in first)
 
 
 def with_hit_scope(rows: pl.DataFrame, version: object) -> pl.DataFrame:
@@ -129,8 +145,11 @@ def with_hit_scope(rows: pl.DataFrame, version: object) -> pl.DataFrame:
 
 def admits_without_prefill(rows: pl.DataFrame) -> bool:
     """Whether a rank is a PD decode node, which its decode lines say even where no args are."""
-    extra = rows.filter(pl.col("kind") == "decode")["extra"].head(1)
-    return bool(extra.str.contains('"#prealloc-req"|"pre-allocated usage"').any())
+    extra = rows["extra"]
+    if extra.null_count() < extra.len():
+        extra = extra.filter(rows["kind"] == "decode")
+    first = extra[0] if extra.len() else None
+    return first is not None and any(name in first for name in _PREALLOCATED)
 
 
 def timed(rows: pl.DataFrame, rank: Rank, clock: RunClock) -> tuple[pl.DataFrame, Measured]:
@@ -151,15 +170,22 @@ def timed_spec(
 
 
 def _with_windows(rows: pl.DataFrame, measured: Measured) -> pl.DataFrame:
-    return rows.with_columns(
-        pl.Series("interval_s", measured.interval_s),
-        pl.Series("interval_from", measured.interval_from.astype(np.uint8)),
-        pl.Series("window", measured.window.astype(np.uint8)),
-    ).with_columns(
-        pl.col("interval_s").fill_nan(None),
-        pl.col("interval_from").cat.to(INTERVAL_FROM),
-        pl.col("window").cat.to(WINDOW),
+    return with_columns(
+        rows,
+        pl.Series("interval_s", measured.interval_s, nan_to_null=True),
+        _chosen("interval_from", measured.interval_from),
+        _chosen("window", measured.window),
     )
+
+
+def _chosen(name: str, places: npt.NDArray[np.int64]) -> pl.Series:
+    """A column of texts, by their places among its choices."""
+    choices, dtype = CHOICES[name], SAMPLES[name]
+    if len(places) and (places == places[0]).all():
+        return constant(name, choices[places[0]], dtype, len(places))
+    if len(places) <= FEW_LINES:
+        return pl.Series(name, [choices[place] for place in places.tolist()], dtype=dtype)
+    return pl.Series(name, places.astype(np.uint8)).cat.to(dtype)
 
 
 def _default_interval(rows: pl.DataFrame) -> float:
@@ -169,8 +195,7 @@ def _default_interval(rows: pl.DataFrame) -> float:
 
 def complete(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with every contract column, those that no line of the block had as null."""
-    return rows.with_columns(
-        pl.lit(None, dtype).alias(name)
-        for name, dtype in SAMPLES.items()
-        if name not in rows.columns
+    known = set(rows.columns)
+    return rows.hstack(
+        [none.new_from_index(0, rows.height) for name, none in _NONE.items() if name not in known]
     )

@@ -304,9 +304,16 @@ class Pipeline:
         if not done:
             return records.empty(records.SAMPLES), late
         whole = done[0] if len(done) == 1 else pl.concat(done).sort("byte_offset")
-        whole = whole.with_columns(pl.lit(value).alias(name) for name, value in self._place.items())
-        columns = [pl.col(name).cast(dtype) for name, dtype in records.SAMPLES.items()]
-        return whole.select(columns), late
+        places = (
+            measure.constant(name, value, records.TEXT, whole.height)
+            for name, value in self._place.items()
+        )
+        whole = measure.with_columns(whole, *places)
+        columns = [
+            column if column.dtype == dtype else column.cast(dtype)
+            for column, dtype in ((whole[name], dtype) for name, dtype in records.SAMPLES.items())
+        ]
+        return pl.DataFrame(columns), late
 
     def _note_samples(self, samples: pl.DataFrame, runs: list[Run]) -> None:
         for run in runs:

@@ -28,6 +28,8 @@ def find_requests(text: pl.DataFrame) -> tuple[list[Request], pl.DataFrame]:
     Args:
         text: columns line, off, no, sample, access.
     """
+    if text["sample"].all():
+        return [], text
     line = pl.col("line").str
     others = ~pl.col("sample") & (~pl.col("access") | (line.len_bytes() > _ACCESS_BYTES))
     asked = text.filter(others).filter(line.contains_any(request_lines.GATES))

@@ -13,6 +13,7 @@ from parsers.access import Access
 from parsers.access_forms import AccessForms, Taken
 from parsers.forms import Bools
 from parsers.kernels import Block
+from parsers.lines import FEW_LINES
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
 
@@ -68,6 +69,19 @@ def scan(readers: Readers, data: bytes, offset: int, encoding: str | None) -> Sc
     )
 
 
+def _looks(lines: pl.Series) -> tuple[Bools, Bools]:
+    """Which lines may hold a sample, and which an access line."""
+    if lines.len() <= FEW_LINES:
+        texts = lines.to_list()
+        samples = [any(gate in text for gate in GATES) for text in texts]
+        return np.array(samples, np.bool_), np.array([access.MARK in t for t in texts], np.bool_)
+    found = lines.to_frame("line").select(
+        sample=pl.col("line").str.contains_any(GATES),
+        access=pl.col("line").str.contains(access.MARK, literal=True),
+    )
+    return found["sample"].to_numpy(writable=True), found["access"].to_numpy()
+
+
 def _widened(printed: pl.DataFrame, text: pl.DataFrame) -> pl.DataFrame:
     """Samples of UTF-16 at their places: one behind another in a line is twice as far from its
     start as in the text."""
@@ -99,15 +113,13 @@ def _marked(
         asked[of_form.rows] = True
     left = np.flatnonzero(~(sample | asked))
     rest = text[left] if len(left) < text.height else text
-    line = pl.col("line").str
-    marked = rest.select(
-        sample=line.contains_any(GATES), access=line.contains(access.MARK, literal=True)
-    )
+    maybe, asked[left] = _looks(rest["line"])
     found = Found(frames)
-    if marked["sample"].any():
-        alone = readers.samples.read(rest.filter(marked["sample"]))
+    if maybe.any():
+        alone = readers.samples.read(rest if maybe.all() else rest.filter(pl.Series(maybe)))
         found = Found(frames + alone.frames, alone.damaged)
         if alone.others:
-            marked = marked.with_columns(marked["sample"] & ~rest["off"].is_in(alone.others))
-    sample[left], asked[left] = marked["sample"].to_numpy(), marked["access"].to_numpy()
-    return text.with_columns(sample=sample, access=asked), found, access.by_form(requests, text)
+            maybe &= ~np.isin(rest["off"].to_numpy(), alone.others)
+    sample[left] = maybe
+    text = text.hstack([pl.Series("sample", sample), pl.Series("access", asked)])
+    return text, found, access.by_form(requests, text)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from parsers.requests import Request
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
     """Where a block has lines that only a serving server prints."""
 
-    offsets: tuple[pl.Series, ...]  # of access lines, samples and requests, each in order
+    offsets: tuple[Ints, ...]  # of access lines, samples and requests, each in order
 
     @classmethod
     def of(cls, text: pl.DataFrame, printed: pl.DataFrame, asked: list[Request]) -> Serving:
         """From a block's lines (with column access), its samples and its per-request lines."""
-        requested = pl.Series([request.off for request in asked], dtype=pl.Int64)
-        return cls((text.filter("access")["off"], printed["off"], requested))
+        requested = np.array([request.off for request in asked], np.int64)
+        access = text["off"].filter(text["access"])
+        return cls((access.to_numpy(), printed["off"].to_numpy(), requested))
 
     @property
     def first(self) -> int | None:
@@ -28,10 +33,10 @@ class Serving:
 
     def between(self, start: int, end: int) -> bool:
         """Whether one of them starts in [start, end)."""
-        return any(offs.search_sorted(start) < offs.search_sorted(end) for offs in self.offsets)
+        return any(offs.searchsorted(start) < offs.searchsorted(end) for offs in self.offsets)
 
 
 def engine_of(printed: pl.DataFrame, start: int, end: int) -> str | None:
     """The engine that printed samples between two offsets."""
-    between = printed.filter(pl.col("off").is_between(start, end))
-    return between["engine"][0] if between.height else None
+    first, last = np.searchsorted(printed["off"].to_numpy(), (start, end + 1))
+    return str(printed["engine"][int(first)]) if first < last else None

@@ -28,6 +28,10 @@ def times_of(
     Returns:
         columns ts and ts_inferred of the samples; the times of `dated`.
     """
+    names = ["stamp", "date", "time"]
+    wrapped = "wrap" in text.columns
+    if not dated and not wrapped:
+        return clock.resolve(printed.select(names)), []
     said = pl.DataFrame(
         {
             "off": [m.off for m in dated],
@@ -37,10 +41,6 @@ def times_of(
         },
         schema={"off": pl.Int64, "date": pl.String, "time": pl.String, "stamp": records.TIME},
     )
-    names = ["stamp", "date", "time"]
-    wrapped = "wrap" in text.columns
-    if not dated and not wrapped:
-        return clock.resolve(printed.select(names)), []
     both = pl.concat(
         [
             printed.select("off", *names, item=pl.lit(None, pl.Int64)),

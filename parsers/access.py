@@ -6,6 +6,7 @@ They are printed when a response starts, so a count is of responses begun, not o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -86,12 +87,12 @@ def read(
     Returns:
         the block, `access` now true only where the line is one; and what they say.
     """
+    if not taken.height and not text["access"].any():
+        return text, Access(*_nothing(), _last_stamp(text))
     maybe = text.filter("access")
     rows = taken
     if taken.height:
         maybe = maybe.filter(~pl.col("off").is_in(taken["off"].implode()))
-    if not taken.height and not maybe.height:
-        return text, Access(*_nothing(), _last_stamp(text))
     if maybe.height:
         forms.learn(maybe.item(0, "line"))
         rows = pl.concat([taken, _rows(text, maybe)]).sort("off")
@@ -104,6 +105,11 @@ def read(
     engine = "sglang" if stamped or maybe["line"].head(50).str.contains(_BRACKETED).any() else None
     rows = _filled(text, rows)
     return text, Access(rows, counted(rows), _last_stamp(text), engine)
+
+
+@cache
+def _compiled_stamp() -> re.Pattern[str]:
+    return re.compile(_STAMP)
 
 
 @cache
@@ -142,13 +148,15 @@ def by_form(found: Sequence[Taken], text: pl.DataFrame) -> pl.DataFrame:
         for of_form in found
     ]
     if not rows:
-        return pl.DataFrame(schema=ROWS)
+        return _nothing()[0]
     every = pl.concat(rows).sort("off").with_columns(wrap=pl.lit(None, pl.Datetime("us")))
     return every.select(*ROWS)
 
 
 def numbered(found: Access, first: int) -> Access:
     """The same with line numbers that begin at `first`."""
+    if not found.rows.height:
+        return found
     no = pl.col("no") + first
     return replace(found, rows=found.rows.with_columns(no), counts=found.counts.with_columns(no))
 
@@ -169,8 +177,11 @@ def _forms(rows: pl.DataFrame) -> pl.LazyFrame:
 
 def _last_stamp(text: pl.DataFrame) -> str | None:
     """A block's last stamp."""
-    for part in (text["line"].tail(50), text["line"]):
-        stamps = part.str.extract(_STAMP).drop_nulls()
+    for line in reversed(text["line"].tail(50).to_list()):
+        if match := _compiled_stamp().search(line):
+            return match[1]
+    if text.height > 50:
+        stamps = text["line"].str.extract(_STAMP).drop_nulls()
         if stamps.len():
             return str(stamps[-1])
     return None

@@ -9,7 +9,8 @@ its time where it has none, the year where it prints none, and the zone where bo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 import polars as pl
 
@@ -18,6 +19,8 @@ from parsers.stamps import NO_YEAR, moment
 
 QUARTER = timedelta(minutes=15)  # zones differ by multiples of it
 _FAR = timedelta(hours=15)  # no two zones are further apart: such a stamp tells of a later copy
+_DAY = timedelta(days=1)
+_NO = pl.Series("ts_inferred", [False])
 _BACK = timedelta(minutes=30)
 _HOUR_S = 3600.0
 
@@ -65,18 +68,19 @@ class Clock:
         if "wrap" in stamps.columns and stamps["wrap"].null_count() < stamps.height:
             ts, inferred = self._with_wraps(stamps)
         elif stamps.height and not whole.null_count():
-            ts, inferred = self._to_utc(whole), pl.repeat(False, len(whole), eager=True)
+            ts, inferred = self._to_utc(whole), _NO.new_from_index(0, len(whole))
         else:
             printed, inferred = self._printed(stamps)
             ts = self._to_utc(printed)
         if ts.null_count():
-            last = datetime.fromisoformat(self.last) if self.last else None
+            before = datetime.fromisoformat(self.last) if self.last else None
             ts = ts.fill_null(strategy="forward")
-            if last:
-                ts = ts.fill_null(last)
-        if ts.len() and ts[-1] is not None:
-            self.last = ts[-1].isoformat()
-        return pl.DataFrame({"ts": ts.cast(TIME), "ts_inferred": inferred})
+            if before:
+                ts = ts.fill_null(before)
+        last = ts[-1] if ts.len() else None
+        if last is not None:
+            self.last = last.isoformat()
+        return pl.DataFrame([ts.cast(TIME).alias("ts"), inferred.alias("ts_inferred")])
 
     def _printed(self, stamps: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
         """The printed clock of each line, null where there is none; whether any of it is not
@@ -167,6 +171,10 @@ class Clock:
     def _in_zone(self, ts: pl.Series) -> pl.Series:
         """UTC of a clock in the zone. The hour that a change of the clock repeats is its second
         one once the clock has stepped back in it; a time that the change leaves out is null."""
+        ahead = _ahead(self.zone, ts)
+        if ahead is not None:
+            self.printed, self.again = ts[-1].isoformat(), False
+            return ts - ahead
         first, second = (
             ts.dt.replace_time_zone(self.zone, ambiguous=which, non_existent="null")
             .dt.convert_time_zone("UTC")
@@ -219,6 +227,40 @@ class Clock:
         if (hint + timedelta(days=1)).year > hint.year:  # New Year's Eve: tomorrow is 01-01
             return hint.year if date > latest else hint.year + 1
         return hint.year if date <= latest else hint.year - 1
+
+
+def _ahead(zone: str | None, ts: pl.Series) -> timedelta | None:
+    """How far a zone is ahead of UTC over all these times of its clock; None where some are
+    missing or that changes near them."""
+    if ts.null_count() or not ts.len():
+        return None
+    try:
+        first, last = ts.min(), ts.max()
+        if not (isinstance(first, datetime) and isinstance(last, datetime)) or last - first > _DAY:
+            return None
+        ahead = {_ahead_on(zone, day) for day in {first.date(), last.date()}}
+    except (OverflowError, ValueError):  # the year 0, or the last one
+        return None
+    return ahead.pop() if len(ahead) == 1 else None
+
+
+@lru_cache(64)
+def _ahead_on(zone: str | None, day: date) -> timedelta | None:
+    """How far a zone is ahead of UTC on a day; None if that changes then or the day before or
+    after."""
+    begin = datetime(day.year, day.month, day.day)
+    clock = pl.datetime_range(begin - _DAY, begin + 2 * _DAY, "15m", eager=True, time_unit="us")
+    found = {
+        ahead
+        for which in ("earliest", "latest")
+        for ahead in (
+            clock
+            - clock.dt.replace_time_zone(zone, ambiguous=which, non_existent="null")
+            .dt.convert_time_zone("UTC")
+            .dt.replace_time_zone(None)
+        ).to_list()
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _nearest_years(dates: pl.Series, wrap: pl.Series, bare: pl.Series) -> pl.Series:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from parsers.lines import peel, unwrap_json
+from parsers.lines import FEW_LINES, peel, unwrap_json
 
 _STAMP = re.compile(
     r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?"
@@ -18,7 +18,7 @@ _STAMP = re.compile(
 _ISO = re.compile(
     r"(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<t1>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
 )
-_CLOCK = "[0-9]{2}:[0-9]{2}:[0-9]{2}"
+_CLOCK = re.compile("[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _UVICORN = re.compile(r"(?:INFO|WARNING|ERROR): {3,}")
 _PROCESS = re.compile(
     r"\((?P<name>[A-Za-z][\w.-]*(?: [\w=]+)?) pid=(?P<pid>[0-9]+)|\[(?P<rank>rank[0-9]+)\]: "
@@ -84,8 +84,10 @@ def last_stamp(lines: pl.DataFrame, at: int) -> Head | None:
     secrets: it is kept with the checkpoint."""
     above = lines["line"].slice(0, at)
     for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
-        for line in reversed(part.filter(part.str.contains(_CLOCK)).to_list()):
-            head = read_head(line[:600])
-            if head.time:
+        if part.len() > FEW_LINES:
+            part = part.filter(part.str.contains(_CLOCK.pattern))
+        for line in reversed(part.to_list()):
+            head = read_head(line[:600]) if _CLOCK.search(line) else None
+            if head is not None and head.time:
                 return Head(head.date, head.time, "")
     return None

@@ -28,6 +28,10 @@ _PEEL = re.compile(
   )"""
 )
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
+# So many bytes, or lines, are looked at one by one: a question asked of a frame has a price,
+# however few its rows are, and a log that is followed gives a few lines at a time.
+FEW_BYTES = 1 << 16
+FEW_LINES = 200
 _PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
 
 
@@ -58,13 +62,24 @@ def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame
     """
     if encoding:
         return _split_wide(data, offset, encoding)
-    try:
-        text = _lines(data)
-    except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept from `data`
-        text = _lines(data.decode("utf-8", "replace").encode())
-    ends = kernels.newlines(data, text.height)
-    starts = pl.Series(np.append(0, ends + 1)[: text.height] + offset)
-    return text.with_columns(off=starts, no=pl.int_range(text.height, dtype=pl.Int64))
+    if len(data) <= FEW_BYTES:
+        text = _few_lines(data)
+    else:
+        try:
+            text = _lines(data)["line"]
+        except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept
+            text = _lines(data.decode("utf-8", "replace").encode())["line"]
+    n = len(text)
+    starts = np.append(0, kernels.newlines(data, n) + 1)[:n] + offset
+    return pl.DataFrame([text, pl.Series("off", starts), pl.Series("no", np.arange(n))])
+
+
+def _few_lines(data: bytes) -> pl.Series:
+    """What `_lines` gives; it takes a while to begin."""
+    pieces = data.decode("utf-8", "replace").split("\n")
+    if not pieces[-1]:
+        pieces.pop()
+    return pl.Series("line", [piece.removesuffix("\r") for piece in pieces], dtype=pl.String())
 
 
 def _lines(data: bytes) -> pl.DataFrame:

@@ -106,6 +106,8 @@ class Marker:
             cut off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
+        if not others.any():
+            return marks, None
         found = lines.with_row_index("at").filter(others)
         found = found.filter(pl.col("line").str.contains_any(self.literals))
         stamped = pl.col("wrap").is_not_null() if "wrap" in lines.columns else pl.lit(False)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from parsers import forms, keyvalue
 from parsers.forms import Bools, Ints, Place
 from parsers.kernels import Block
 from parsers.keyvalue import Field
-from parsers.lines import clean
+from parsers.lines import FEW_LINES, clean
 from parsers.record_search import (
     PRINTED,
     QUOTING,
@@ -133,6 +134,8 @@ class Reader:
         self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
     ) -> pl.DataFrame:
         """Reads the lines that fit into `frames`; returns the others."""
+        if lines.height <= FEW_LINES:
+            return self._take_few(pattern, lines, frames)
         gated = lines["line"].str.contains(pattern.gate, literal=True)
         maybe = lines if gated.all() else lines.filter(gated)
         values = _by_regex(pattern, maybe["line"])
@@ -148,6 +151,27 @@ class Reader:
         self._learn_form(pattern, maybe["line"].filter(fits)[0])
         rest = lines.clear() if maybe.height == lines.height else lines.filter(~gated)
         return rest if whole else pl.concat([rest, maybe.filter(~fits)]).sort("off")
+
+    def _take_few(
+        self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
+    ) -> pl.DataFrame:
+        """The same, line by line."""
+        match = _compiled(pattern.regex).match
+        matches = [match(line) for line in lines["line"].to_list()]
+        fits = [m is not None for m in matches]
+        if not any(fits):
+            return lines
+        values = zip(*(m.groups() for m in matches if m), strict=True)
+        columns = [
+            pl.Series(label, value, dtype=TEXT)
+            for label, value in zip(_groups(pattern), values, strict=True)
+        ]
+        whole = all(fits)
+        fitting = pl.Series(fits)
+        places = (lines[name].alias(AS_PRINTED + name) for name in ("off", "no"))
+        kept = [place if whole else place.filter(fitting) for place in places]
+        frames.append(to_columns(pattern.kind, pl.DataFrame([*kept, *columns]), pattern.labels))
+        return lines.clear() if whole else lines.filter(~fitting)
 
     def _learn(self, line: str) -> _Pattern | None:
         if len(RECORD_START.findall(line)) > 1 or next(records_of(line))[0]:
@@ -190,6 +214,8 @@ class Reader:
 
     def _read_alone(self, lines: pl.DataFrame) -> Found:
         """Reads lines one by one: several records in one line, colours, torn ends."""
+        if not lines.height:
+            return Found()
         groups: dict[tuple[int, tuple[str, ...]], list[dict[str, object]]] = {}
         told = Found()
         for line, off, no in lines.select("line", "off", "no").iter_rows():
@@ -246,6 +272,16 @@ def _found(
 
 def _by_regex(pattern: _Pattern, lines: pl.Series) -> pl.DataFrame:
     return lines.str.extract_groups(pattern.regex).struct.unnest()
+
+
+# The patterns are plain: both engines of regular expressions read them the same.
+_compiled = lru_cache(4 * _MAX_PATTERNS)(re.compile)
+
+
+def _groups(pattern: _Pattern) -> list[str]:
+    """What each group of a pattern holds, in its order."""
+    names = _compiled(pattern.regex).groupindex
+    return [pattern.labels[int(n[1:])] if n[1:].isdigit() else n for n in names]
 
 
 def _gate(line: str, first: Field) -> str:

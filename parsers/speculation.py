@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from parsers.lines import FEW_LINES
 from parsers.records import ACCEPT_DEF, CHOICES
 from parsers.windows import DEFAULT_STEPS, Rank
 
 STRICT, WITH_BONUS, VLLM, ASSUMED, LIFETIME = CHOICES["accept_def"]
+_PENDING = '"#pending-token"'
 _V0_COUNTS = (
     r'"Number of speculative tokens": (?P<k>[0-9]+).*'
     r'"Number of emitted tokens(?: tokens)?": (?P<emitted>[0-9]+)'
@@ -45,10 +47,19 @@ def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> tuple[str, int] | 
     Returns:
         the formula and the byte offset of the line that tells it.
     """
-    has_pending = pl.col("extra").str.contains('"#pending-token"', literal=True).fill_null(False)
+    has_pending = pl.col("extra").str.contains(_PENDING, literal=True).fill_null(False)
     # Both names stand behind the graph's place: a line that has a graph and a rate is whole.
     whole = pl.col("graph_on").is_not_null() & pl.col("prompt_tok_s").is_not_null()
-    telling = rows.filter(has_pending | ((pl.col("kind") == "prefill") & whole))
+    may_tell = (
+        rows.height > FEW_LINES
+        or rows["prompt_tok_s"].null_count() < rows.height
+        or any(_PENDING in text for text in rows["extra"].to_list() if text)
+    )
+    telling = (
+        rows.filter(has_pending | ((pl.col("kind") == "prefill") & whole))
+        if may_tell
+        else rows.clear()
+    )
     if telling.height:
         first = telling.head(1).select("byte_offset", pending=has_pending)
         return (STRICT if first["pending"][0] else WITH_BONUS), int(first["byte_offset"][0])
@@ -95,6 +106,8 @@ def interval_counts(rows: pl.DataFrame, rank: Rank) -> tuple[pl.DataFrame, int |
 
 def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
     """request_steps, draft_accept_rate and accept_def of one run's SGLang rows."""
+    if all(rows[name].null_count() == rows.height for name in ("accept_len", "accept_rate_raw")):
+        return _without_acceptance(rows, card)
     drafts = (card.draft_tokens or 0) - 1
     length, raw = pl.col("accept_len"), pl.col("accept_rate_raw")
     told = pl.lit(card.rate_def is not None) & (pl.col("byte_offset") >= card.told_off)
@@ -114,6 +127,16 @@ def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
         draft_accept_rate=strict,
         accept_def=pl.when(raw.is_not_null()).then(formula),
     )
+
+
+def _without_acceptance(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
+    """Of rows that print no acceptance only the steps are to be told."""
+    steps = rows["running_reqs"].cast(pl.Float64) * card.steps
+    if (rows["kind"] != "decode").any():
+        steps = steps.set(rows["kind"] != "decode", None)
+    made = rows.clone()
+    made.replace_column(rows.get_column_index("request_steps"), steps.alias("request_steps"))
+    return made
 
 
 def complete_vllm_v0(rows: pl.DataFrame, k: int) -> pl.DataFrame:

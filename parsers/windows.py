@@ -9,7 +9,6 @@ sample carries what is known so far, and a later block's frame of late intervals
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -172,14 +171,10 @@ class _Windows:
         rank: Rank,
         run: RunClock,
     ) -> _Windows:
-        running = pl.col("running_reqs")
-        single, old, free = _columns(
-            rows,
-            (pl.col("new_seqs").fill_null(-1) == 1) & (running.fill_null(-1) == 0),
-            # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
-            pl.col("graph_on").is_null(),
-            running.fill_null(0) == 0,
-        )
+        running, new = _floats(rows, "running_reqs", "new_seqs")
+        single, free = (new == 1) & (running == 0), (running == 0) | np.isnan(running)
+        # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
+        old = np.isnan(_floats(rows, "graph_on")[0])
         prompts = np.cumsum(~is_decode)
         crowded = np.cumsum(~is_decode & ~single)
         old &= ~is_decode
@@ -330,11 +325,11 @@ class _Usual:
 
     @classmethod
     def of(cls, estimates: Floats, rank: Rank) -> _Usual:
-        known = pl.Series(np.concatenate([np.array(rank.estimates, float), estimates]))
-        known = known.fill_nan(None).fill_null(strategy="forward")
-        rank.estimates = known.drop_nulls().tail(_HISTORY).to_list()
+        known = np.concatenate([np.array(rank.estimates, float), estimates])
+        missing = np.isnan(known)
+        filled = known[np.maximum.accumulate(np.where(missing, 0, np.arange(len(known))))]
+        rank.estimates = filled[~np.isnan(filled)][-_HISTORY:].tolist()
         older = len(known) - len(estimates)
-        filled = known.fill_null(np.nan).to_numpy()
         return cls(np.concatenate([np.full(_HISTORY - older, np.nan), filled]))
 
     def is_idle(self, silence: Floats, at: Ints, windows: int = IDLE_WINDOWS) -> Bools:
@@ -376,14 +371,12 @@ def _before_ready(off: Ints, run: RunClock) -> Bools:
 
 
 def _micros(rows: pl.DataFrame) -> Ints:
-    return rows["ts"].to_physical().fill_null(strategy="forward").fill_null(0).to_numpy()
+    micros = rows["ts"].cast(pl.Int64)
+    if micros.null_count():
+        micros = micros.fill_null(strategy="forward").fill_null(0)
+    return micros.to_numpy()
 
 
 def _floats(rows: pl.DataFrame, *names: str) -> list[Floats]:
-    return _columns(rows, *(pl.col(name).cast(pl.Float64).fill_null(np.nan) for name in names))
-
-
-def _columns(rows: pl.DataFrame, *values: pl.Expr) -> list[npt.NDArray[Any]]:
-    """Values of all rows: together, since each question asked of a frame has its price."""
-    found = rows.select(value.alias(str(i)) for i, value in enumerate(values))
-    return [column.to_numpy(writable=True) for column in found]
+    """Values of all rows, NaN where there is none. No expressions: each has its price."""
+    return [rows[name].cast(pl.Float64).to_numpy(writable=True) for name in names]

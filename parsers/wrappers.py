@@ -12,7 +12,7 @@ import polars as pl
 
 from parsers import json_lines, partials
 from parsers.json_lines import stamped
-from parsers.lines import apart
+from parsers.lines import FEW_LINES, apart
 from parsers.records import TIME
 from parsers.stamps import NO_YEAR, ahead_of_utc, moment
 
@@ -75,6 +75,8 @@ def unwrap(text: pl.DataFrame) -> pl.DataFrame:
         where it prints none; null without) and zoned; off is where the text begins. One line can
         have given several rows, and several lines one.
     """
+    if text.height <= FEW_LINES and all(line.startswith(_PLAIN) for line in text["line"].to_list()):
+        return text
     rows = text
     for start in _PLAIN:
         rows = rows.filter(~pl.col("line").str.starts_with(start))
