@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
 DEFAULT_PORT = 8501
+KEEP_DAYS = 30.0
 DEFAULT_ADDRESS = "127.0.0.1"
 
 app = typer.Typer(
@@ -352,6 +353,20 @@ def sql(
     _write(frame.head(limit), form, output)
     if frame.height > limit:
         print(f"only the first {limit} rows; --limit gives more", file=sys.stderr)
+
+
+@app.command()
+def compact(
+    keep: Annotated[
+        float, typer.Option("--keep", help="Days of which every sample is kept.")
+    ] = KEEP_DAYS,
+    store: StoreOption = Path(DEFAULT_STORE),
+) -> None:
+    """Roll up old samples by minute, and give the space back."""
+    from data.space import compacted
+
+    with _commands(store) as commands:
+        print(compacted(commands.compact(keep)))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import polars as pl
@@ -54,6 +55,14 @@ def speculation(card: Mapping[str, Any]) -> str:
     drafts = card["spec_draft_tokens"]
     return str(card["spec_algorithm"]) + (
         f" with {drafts} draft tokens" if drafts is not None else ""
+    )
+
+
+def by_minute(until: datetime) -> str:
+    """That a run has only per-minute values up to a moment."""
+    return (
+        f"Up to {words.moment(until)} only per-minute values are kept: the curves show minutes; "
+        "what needs single lines, such as the highest throughput in 10 s, cannot be measured there."
     )
 
 

@@ -6,6 +6,7 @@ import re
 from datetime import date, datetime
 from typing import Final
 
+from data import space
 from data.names import tame
 
 MISSING: Final = "–"
@@ -97,14 +98,7 @@ def day_and_clock(moment: datetime | None) -> str:
 
 def size(count: int | None) -> str:
     """A number of bytes: 0 bytes, 812 bytes, 1.4 MB."""
-    if count is None:
-        return MISSING
-    if count < 1_000:
-        return f"{count} bytes"
-    for unit, factor in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
-        if count < factor * 1_000:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count / 1e12:.1f} TB"
+    return MISSING if count is None else space.size(count)
 
 
 def counted(count: int | None, noun: str) -> str:

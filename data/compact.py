@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from data import minutes
 from parsers.records import CHOICES, SAMPLES, Schema
 
 # What a group says of its samples. The first ones hardly ever differ within an append.
@@ -152,12 +153,24 @@ _COUNTED = f"""(
 )"""
 
 
-def _union(groups: str, *more: str) -> str:
+def _union(groups: str, *, counted: bool = False) -> str:
+    """All samples, with the columns of `groups` in their places.
+
+    `counted`: also the number of the rank, and the extremes of what was rolled up.
+    """
+    spans = ("gen_tok_s_min", "gen_tok_s_max")
+    parts = [(table, _columns(kind), _own_extremes(kind)) for kind, table in TABLES.items()]
+    parts.append((minutes.TABLE, _columns_of_minutes(), [f"r.{name}" for name in spans]))
     return " UNION ALL ".join(
-        f"SELECT {', '.join([*_columns(kind), *more])} FROM {table} r "
-        f"JOIN {groups} g ON g.group_id = r.group_id"
-        for kind, table in TABLES.items()
+        f"SELECT {', '.join([*columns, *(['g.rank', *extremes] if counted else [])])} "
+        f"FROM {table} r JOIN {groups} g ON g.group_id = r.group_id"
+        for table, columns, extremes in parts
     )
+
+
+def _own_extremes(kind: str) -> list[str]:
+    value = "r.gen_tok_s" if "gen_tok_s" in COLUMNS[kind] else "NULL::DOUBLE"
+    return [f"{value} AS gen_tok_s_min", f"{value} AS gen_tok_s_max"]
 
 
 def _columns(kind: str) -> Iterator[str]:
@@ -170,7 +183,13 @@ def _columns(kind: str) -> Iterator[str]:
             yield f'NULL::{_SQL[dtype]} AS "{name}"'
 
 
+def _columns_of_minutes() -> Iterator[str]:
+    for name, dtype in SAMPLES.items():
+        of_group = name in GROUP and name != "interval_from"
+        yield f'g."{name}"' if of_group else minutes.column(name, _SQL.get(dtype, ""))
+
+
 VIEWS = f"""
 CREATE OR REPLACE VIEW samples AS {_union(_GROUPS_ONCE)};
-CREATE OR REPLACE VIEW counted_samples AS {_union(_COUNTED, "g.rank")};
+CREATE OR REPLACE VIEW counted_samples AS {_union(_COUNTED, counted=True)};
 """

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from data import minutes
 from data.errors import CommandError
 from data.literal import literal
 
@@ -34,6 +35,8 @@ FROM runs r LEFT JOIN run_summary s ON s.run_id = r.run_id
 
 
 MANY_SAMPLES = 40_000  # of more, neighbours are not looked at: a second takes too long to place
+
+MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +214,8 @@ def series(
     end: datetime,
     points: int = 300,
 ) -> pl.DataFrame:
-    """A run's curves between two times in at most `points` buckets of at least one second.
+    """A run's curves between two times in at most `points` buckets of at least one second, or one
+    minute where samples were rolled up by minute.
 
     Columns: ts (start of the bucket), bucket (its number: a missing one is a gap), gen_tok_s
     (tokens falling in the bucket over the seconds of it that have data, a rank at a time, summed
@@ -222,21 +226,35 @@ def series(
     is absent.
     """
     span = (end - start).total_seconds()
-    width = max(1.0, span / points)
-    buckets = max(1, math.ceil(round(span / width, 9)))
     place = {"run_id": run_id, "start": start, "end": end}
     counted = con.execute(
-        "SELECT count(*) FROM samples WHERE run_id = $run_id AND ts BETWEEN $start AND $end", place
+        "SELECT count(*), bool_or(interval_from = 'minute') FROM samples "
+        "WHERE run_id = $run_id AND ts BETWEEN $start AND $end",
+        place,
     ).fetchone()
-    many = counted is not None and counted[0] > MANY_SAMPLES
+    assert counted is not None
+    many = counted[0] > MANY_SAMPLES
+    width = max(MINUTE_S if counted[1] else 1.0, span / points)
+    buckets = max(1, math.ceil(round(span / width, 9)))
     shape = {"width": width, "buckets": buckets}
     return con.sql(_LONG_SERIES if many else _SERIES, params=place | shape).pl()
+
+
+def by_minute_until(con: duckdb.DuckDBPyConnection, run_id: str) -> datetime | None:
+    """Up to when a run's samples were rolled up by minute; None where all are there."""
+    row = con.execute(
+        f"SELECT max(m.ts) FROM {minutes.TABLE} m JOIN sample_groups g ON g.group_id = m.group_id "
+        "WHERE g.run_id = $run_id",
+        {"run_id": run_id},
+    ).fetchone()
+    return row[0] if row else None
 
 
 def series_of_runs(
     con: duckdb.DuckDBPyConnection, run_ids: list[str], every_s: float
 ) -> pl.DataFrame:
-    """The curves of these runs, or of all, one row per interval of `every_s` seconds.
+    """The curves of these runs, or of all, one row per interval of `every_s` seconds; of a minute
+    at least where a run was rolled up by minute.
 
     Columns: run_id, those of `series`, and interval_s (the interval's length). Intervals begin at
     the whole second of a run's first line; one without data is absent.
@@ -256,6 +274,9 @@ def _curve(
     con: duckdb.DuckDBPyConnection, run_id: str, first: datetime, last: datetime, every_s: float
 ) -> pl.DataFrame:
     start = first.replace(microsecond=0)
+    rolled_up = by_minute_until(con, run_id)
+    if rolled_up is not None and rolled_up >= start:
+        every_s = max(every_s, MINUTE_S)
     buckets = math.floor((last - start).total_seconds() / every_s) + 1
     end = start + timedelta(seconds=buckets * every_s)
     found = series(con, run_id, start, end, buckets)

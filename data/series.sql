@@ -9,6 +9,8 @@ WITH counted AS (
         CASE WHEN coalesce(s."window", '') NOT IN ('after_idle', 'startup') AND s.interval_s > 0
             THEN s.interval_s END AS seconds,
         CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s END AS gen_tok_s,
+        CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s_min END AS low,
+        CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s_max END AS high,
         coalesce(s.prompt_tok_s * s.interval_s,
             CASE WHEN s.kind = 'prefill' THEN s.new_tokens END) AS prompt_tokens,
         s.running_reqs, s.queued_reqs, s.kv_usage, s.accept_len,
@@ -54,8 +56,8 @@ WITH counted AS (
     SELECT bucket, rank,
         -- Over the seconds that the rank has data for: a bucket filled by half is no drop.
         sum(gen_tok_s * overlap) / sum(overlap) FILTER (WHERE gen_tok_s IS NOT NULL) AS gen_tok_s,
-        min(gen_tok_s) AS gen_tok_s_min,
-        max(gen_tok_s) AS gen_tok_s_max,
+        min(low) AS gen_tok_s_min,
+        max(high) AS gen_tok_s_max,
         sum(prompt_tokens * share) AS prompt_tokens,
         sum(accept_len * request_steps * share) AS accept_weighted,
         sum(request_steps * share) AS accept_steps,

@@ -11,6 +11,8 @@ WITH counted AS (
         CASE WHEN seconds IS NULL THEN own
             ELSE greatest(0, floor((b - seconds) / $width)) END::INTEGER AS first_bucket,
         CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s END AS gen_tok_s,
+        CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s_min END AS low,
+        CASE WHEN seconds IS NOT NULL THEN s.gen_tok_s_max END AS high,
         coalesce(s.prompt_tok_s * s.interval_s,
             CASE WHEN s.kind = 'prefill' THEN s.new_tokens END) AS prompt_tokens,
         s.running_reqs, s.queued_reqs, s.kv_usage, s.accept_len,
@@ -22,19 +24,19 @@ WITH counted AS (
 ), pieces AS (
     SELECT rank, own AS bucket, CASE WHEN seconds IS NOT NULL THEN b - greatest(b - seconds, own * $width) END AS overlap,
         coalesce(overlap / seconds, 1) AS share,
-        gen_tok_s, prompt_tokens, accept_len, request_steps
+        gen_tok_s, low, high, prompt_tokens, accept_len, request_steps
     FROM counted WHERE first_bucket >= own
     UNION ALL
     SELECT rank, unnest(range(first_bucket, least($buckets, own + 1))) AS bucket,
         least(b, (bucket + 1) * $width) - greatest(b - seconds, bucket * $width) AS overlap,
         overlap / seconds AS share,
-        gen_tok_s, prompt_tokens, accept_len, request_steps
+        gen_tok_s, low, high, prompt_tokens, accept_len, request_steps
     FROM counted WHERE first_bucket < own
 ), rates_of_ranks AS (
     SELECT bucket, rank,
         sum(gen_tok_s * overlap) / sum(overlap) FILTER (WHERE gen_tok_s IS NOT NULL) AS gen_tok_s,
-        min(gen_tok_s) AS gen_tok_s_min,
-        max(gen_tok_s) AS gen_tok_s_max,
+        min(low) AS gen_tok_s_min,
+        max(high) AS gen_tok_s_max,
         sum(prompt_tokens * share) AS prompt_tokens,
         sum(accept_len * request_steps * share) AS accept_weighted,
         sum(request_steps * share) AS accept_steps

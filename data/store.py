@@ -10,15 +10,17 @@ import contextlib
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import duckdb
 import polars as pl
 
-from data import compact, summary
+from data import compact, space, summary
 from data.checkpoints import COLUMNS, Checkpoint, latest_seq
 from data.errors import ConflictError, StoreError
 from data.fold import EVERY_APPENDS, due, fold
@@ -28,6 +30,7 @@ from data.migrate import migrate
 from data.place import drop_empty, refuse_other_files
 
 CHECKPOINT_BYTES = 1 << 20
+CHECKPOINT_WAIT_S = 60.0
 # The store needs no extension; DuckDB would fetch one over the network by itself.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -90,6 +93,8 @@ class Store:
         self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
         self._appends = EVERY_APPENDS if due(self._writer) else 0  # since the last folding
+        noted = space.noted_s_ago(self._writer)
+        self._note_size_at = time.monotonic() + space.NOTED_EVERY_S - noted
 
     @classmethod
     def open(cls, path: Path | str, *, bulk: bool = False) -> Store:
@@ -141,8 +146,9 @@ class Store:
             try:
                 if not self._open:
                     if self._appends >= EVERY_APPENDS:
-                        fold(self._writer)
+                        self._in_transaction(fold)
                         self._appends = 0
+                    self._note_size()
                     self._writer.execute("BEGIN TRANSACTION")
                     self._open = True
                 latest = self._in_order(checkpoints)
@@ -176,17 +182,57 @@ class Store:
         """Run `work` in one transaction; it says whether it stored anything."""
         with self._turn:
             try:
-                self._writer.execute("BEGIN TRANSACTION")
-                stored = work(self._writer)
-                self._writer.execute("COMMIT")
-            except BaseException as error:
-                with contextlib.suppress(duckdb.Error):
-                    self._writer.execute("ROLLBACK")
-                if isinstance(error, duckdb.Error):
-                    raise StoreError(explain(self.path, error)) from error
-                raise
+                stored = self._in_transaction(work)
+            except duckdb.Error as error:
+                raise StoreError(explain(self.path, error)) from error
             if stored:
                 self.revision += 1
+
+    def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
+        try:
+            self._writer.execute("BEGIN TRANSACTION")
+            stored = work(self._writer)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(duckdb.Error):
+                self._writer.execute("ROLLBACK")
+            raise
+        return stored
+
+    def _note_size(self) -> None:
+        """Keep about once a day how large the store is."""
+        if time.monotonic() >= self._note_size_at:
+            self._note_size_at = time.monotonic() + space.NOTED_EVERY_S
+            self._in_transaction(partial(space.note_size, size=self.size_bytes()))
+
+    def size_bytes(self) -> int:
+        """What the store takes on its disk."""
+        log = self.path.with_name(self.path.name + ".wal")
+        return sum(file.stat().st_size for file in (self.path, log) if file.exists())
+
+    def shrink(self) -> None:
+        """Give free space back: DuckDB frees a file's end only, so tables move to its beginning."""
+        with self._turn:
+            try:
+                self._checkpoint()
+                if space.worth_moving(self._writer):
+                    for table in space.tables(self._writer):
+                        self._in_transaction(partial(space.move_to_front, table=table))
+                    self._checkpoint()
+            except duckdb.Error as error:
+                raise StoreError(explain(self.path, error)) from error
+
+    def _checkpoint(self) -> None:
+        """Write the log into the file; while somebody reads old rows it has to wait for them."""
+        deadline = time.monotonic() + CHECKPOINT_WAIT_S
+        while True:
+            try:
+                self._writer.execute("CHECKPOINT")
+                return
+            except duckdb.TransactionException:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.05)
 
     def add_source(
         self, source_id: str, kind: str, location: str, label: str | None, zone: str | None

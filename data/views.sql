@@ -33,6 +33,20 @@ FROM counted_samples s
 LEFT JOIN sample_intervals i
     ON i.run_id = s.run_id AND i.file_id = s.file_id AND i.byte_offset = s.byte_offset;
 
+-- What was rolled up by minute, with the lowest and the highest.
+CREATE OR REPLACE VIEW samples_by_minute AS
+SELECT g.run_id, g.source_id, g.file_id, g.engine, g.kind, g."window",
+    g.dp_rank, g.tp_rank, g.pp_rank, g.ep_rank, g.engine_index,
+    m.ts, m.lines, m.interval_s,
+    m.running_reqs, m.running_reqs_min, m.running_reqs_max,
+    m.queued_reqs, m.queued_reqs_min, m.queued_reqs_max,
+    m.kv_usage, m.kv_usage_min, m.kv_usage_max,
+    m.gen_tok_s, m.gen_tok_s_min, m.gen_tok_s_max,
+    m.prompt_tok_s, m.prompt_tok_s_min, m.prompt_tok_s_max,
+    m.accept_len, m.accept_len_min, m.accept_len_max, m.request_steps
+FROM minute_rows m
+JOIN (SELECT DISTINCT * FROM sample_groups) g ON g.group_id = m.group_id;
+
 CREATE OR REPLACE VIEW runs AS
 WITH facts AS (
     SELECT * FROM run_facts

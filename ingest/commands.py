@@ -128,6 +128,12 @@ class Commands:
         with self._store.cursor() as con:
             return select(con, query, limit, timeout_s)
 
+    def compact(self, keep_days: float) -> dict[str, Any]:
+        """Roll up samples older than so many days by minute; what was done."""
+        from data.retention import compact
+
+        return asdict(compact(self._store, keep_days))
+
     def status(self) -> list[dict[str, Any]]:
         """How the sources are doing; empty when nothing is followed."""
         if self._supervisor is None:

@@ -48,6 +48,7 @@ _ALLOWED = (
     "import_logs",
     "bench",
     "map_bench",
+    "compact",
 )
 _ERRORS = {error.__name__: error for error in (CommandError, ControlError, SourceError, StoreError)}
 
@@ -217,6 +218,10 @@ class RemoteCommands:
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT."""
         return self._frame("sql", query=query, limit=limit, timeout_s=timeout_s)
+
+    def compact(self, keep_days: float) -> dict[str, Any]:
+        """Roll up samples older than so many days by minute."""
+        return dict(self._json("compact", keep_days=keep_days))
 
     def status(self) -> list[dict[str, Any]]:
         """How the sources are doing."""

@@ -64,6 +64,8 @@ def test_status_tells_how_the_sources_are(log: Path, store: Path) -> None:
     with up(log, "--store", store) as running:
         until(lambda: count(store) == "count_star()\n20\n", 120)
         report = json.loads(run("status", "--json", "--store", store).stdout)
+        done = run("compact", "--keep", "36500", "--store", store)
+        assert "was left to roll up; the store: " in done.stdout, done.stderr
     assert (report["running"], report["url"]) == (True, running.url)
     [source] = report["sources"]
     assert (source["source_id"], source["state"], source["lines_read"]) == (

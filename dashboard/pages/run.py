@@ -107,5 +107,9 @@ def _curves(context: Context, run_id: str) -> None:
     figures = picture(context, run_id, "whole run").figures
     if not figures:
         st.text("No sample has been read of this run.")
+    with context.store.cursor() as con:
+        until = queries.by_minute_until(con, run_id)
+    if until is not None:
+        st.caption(words.plain(run_view.by_minute(until)))
     for figure in figures:
         figure_block.show(figure)

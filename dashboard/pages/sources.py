@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import available_timezones
 
@@ -11,6 +12,7 @@ import streamlit as st
 from dashboard import sentences, source_view, words
 from dashboard.context import SourceStatus, current
 from dashboard.guard import guarded
+from data import space
 from data.errors import ServescopeError
 
 ADDRESSES: Final = """\
@@ -28,8 +30,16 @@ ADDRESSES: Final = """\
 def page() -> None:
     """The list, looked at anew every second, and the form for one more."""
     st.fragment(_list, run_every="1s")()
+    st.caption(words.plain(_size()))
     with st.expander("Add a source", expanded=not current().supervisor.status(), key="add"):
         _form()
+
+
+def _size() -> str:
+    store = current().store
+    with store.cursor() as con:
+        grown = space.growth(con, store.size_bytes())
+    return space.in_words(grown, datetime.now(UTC).replace(tzinfo=None))
 
 
 @guarded
