@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 
 import polars as pl
 
 from data import minutes
 from parsers.records import CHOICES, SAMPLES, Schema
 
+_FEW_ROWS = 1000  # of all that is followed, in one append
 # What a group says of its samples. The first ones hardly ever differ within an append.
 _SAME = (
     "run_id", "source_id", "file_id", "dp_rank", "tp_rank", "pp_rank", "ep_rank", "engine_index",
@@ -61,18 +63,21 @@ _SQL = {
 }  # fmt: skip
 
 
-def encode(parts: Sequence[pl.DataFrame]) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+def encode(
+    parts: Sequence[pl.DataFrame], known: Collection[int] = ()
+) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
     """Rows by the table they go to, without columns that are all null; and the rows of
     `sample_groups` for every group that they name.
 
     Args:
         parts: samples parted by `parted`.
+        known: groups whose rows are not asked for.
     """
     rows: dict[str, list[pl.DataFrame]] = {}
     groups = [pl.DataFrame(schema=_GROUPS)]
     for part in parts:
-        numbers, named = _numbered(part)
-        groups.append(named)
+        numbers = _numbers(part)
+        groups.append(_named(part, numbers, known))
         numbered = part.select(numbers, *_filled(part))
         kinds = numbered["kind"].unique().to_list()
         for kind in kinds:
@@ -97,10 +102,14 @@ def _of_kind(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def parted(samples: pl.DataFrame) -> list[pl.DataFrame]:
-    """Samples in parts that are each of one run, file and rank."""
-    if all(_constant(samples[name]) for name in _SAME):
+    """Samples in parts that are each of one run, file and rank; few of them stay together."""
+    if samples.height <= _FEW_ROWS or _is_one(samples):
         return [samples] if samples.height else []
     return samples.partition_by(_SAME, maintain_order=True)
+
+
+def _is_one(samples: pl.DataFrame) -> bool:
+    return all(_constant(samples[name]) for name in _SAME)
 
 
 def _constant(values: pl.Series) -> bool:
@@ -108,17 +117,29 @@ def _constant(values: pl.Series) -> bool:
     return nulls == len(values) or (nulls == 0 and values.min() == values.max())
 
 
-def _numbered(part: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """The group of each row of a part, and the groups.
+def _numbers(part: pl.DataFrame) -> pl.Series:
+    """The group of each row of a part.
 
     A group's number is that of its run, file and rank, with the place of its few values among
     all their combinations in the lowest bits: numbers of one run lie close together.
     """
-    base = _number(*part.select(_SAME).row(0), *_SIZES.values())
-    groups = part.select(group_id=_PLACE_OF_FEW + base).to_series()
-    first = groups.arg_unique()
-    named = part.select(GROUP)[first].with_columns(pl.col(name).cast(pl.String) for name in CHOICES)
-    return groups, named.insert_column(0, groups.gather(first))
+    places = part.select(group_id=_PLACE_OF_FEW).to_series()
+    if _is_one(part):
+        return places + _number(*(part[name][0] for name in _SAME))
+    ranks = zip(*(part[name].to_list() for name in _SAME), strict=True)
+    return places + pl.Series([_number(*rank) for rank in ranks], dtype=pl.Int64)
+
+
+def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl.DataFrame:
+    """Rows of `sample_groups` for the groups of a part that are not known."""
+    found = numbers.to_list() if part.height <= _FEW_ROWS else numbers.unique().to_list()
+    if all(number in known for number in found):
+        return pl.DataFrame(schema=_GROUPS)
+    places = numbers.arg_unique()
+    first = {numbers[place]: place for place in places.to_list() if numbers[place] not in known}
+    named = part.select(GROUP)[list(first.values())]
+    named = named.with_columns(pl.col(name).cast(pl.String) for name in CHOICES)
+    return named.insert_column(0, pl.Series("group_id", list(first), dtype=pl.Int64))
 
 
 def _place_of_few() -> pl.Expr:
@@ -133,9 +154,10 @@ def _place_of_few() -> pl.Expr:
 _PLACE_OF_FEW = _place_of_few()
 
 
+@lru_cache(1024)
 def _number(*values: object) -> int:
     """A number for these values whose lowest bits are free for a combination."""
-    text = "\0".join("" if value is None else str(value) for value in values)
+    text = "\0".join("" if value is None else str(value) for value in (*values, *_SIZES.values()))
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     bits = _COMBINATIONS.bit_length()
     return int.from_bytes(digest, "big", signed=True) >> bits << bits

@@ -14,13 +14,20 @@ _RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
 
 
 def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Rows of run_summary_parts for samples in parts that are each of one run and rank.
+    """Rows of run_summary_parts for samples in parts: one for each rank of a part.
 
     The figures beside the samples, of kind `metrics`, describe the same windows again.
     """
     counted = [part.filter(pl.col("kind") != "metrics") for part in parts]
-    sums = [part.select(_SUMS) for part in counted if part.height]
+    sums = [_summed(part) for part in counted if part.height]
     return pl.concat(sums) if sums else pl.DataFrame()
+
+
+def _summed(part: pl.DataFrame) -> pl.DataFrame:
+    """One row, or one a rank where the samples are of several."""
+    if all(part[name].n_unique() == 1 for name in _RANK):
+        return part.select(*(pl.col(name).first() for name in _RANK), *_SUMS)
+    return part.group_by(_RANK, maintain_order=True).agg(_SUMS)
 
 
 def _sums() -> list[pl.Expr]:
@@ -42,7 +49,6 @@ def _sums() -> list[pl.Expr]:
         .then(pl.col("prompt_tok_s") * seconds)
     )
     return [
-        *(pl.col(name).first() for name in _RANK),
         *map(n, ("decode", "prefill", "stats", "spec")),
         pl.col("ts").min().alias("first_ts"),
         pl.col("ts").max().alias("last_ts"),
@@ -64,7 +70,8 @@ def _sums() -> list[pl.Expr]:
 _SUMS = _sums()
 
 # A window that was corrected after its sample was stored adds the difference in tokens and
-# seconds. The bounds let DuckDB skip every row group that cannot hold the samples.
+# seconds, where its line prints a rate: no other kind of line does. The bounds let DuckDB skip
+# every row group that cannot hold the samples.
 LATE_INTERVALS = """
 INSERT INTO run_summary_parts BY NAME
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
@@ -77,7 +84,18 @@ SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
 FROM (
     SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d, s."window" = 'steady' AS steady
     FROM new_sample_intervals i
-    JOIN samples s USING (file_id, byte_offset)
+    JOIN (
+        SELECT g.run_id, g.file_id, g.dp_rank, g.engine_index, g.tp_rank, g.pp_rank, g.kind,
+            g."window", r.*
+        FROM (
+            SELECT group_id, byte_offset, running_reqs, gen_tok_s, NULL AS prompt_tok_s, interval_s
+            FROM decode_rows
+            UNION ALL
+            SELECT group_id, byte_offset, running_reqs, gen_tok_s, prompt_tok_s, interval_s
+            FROM stats_rows
+        ) r
+        JOIN (SELECT DISTINCT * FROM sample_groups) g USING (group_id)
+    ) s USING (file_id, byte_offset)
     WHERE s.byte_offset >= (SELECT min(byte_offset) FROM new_sample_intervals)
         AND s.byte_offset <= (SELECT max(byte_offset) FROM new_sample_intervals)
 ) s
