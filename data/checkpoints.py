@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
@@ -43,25 +45,31 @@ def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
 def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | None:
     """The latest checkpoint of the generation that was read last under this path."""
     row = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints WHERE path = {literal(path)} ORDER BY seq DESC LIMIT 1"
+        f"SELECT arg_max(file_id, seq) FROM checkpoints WHERE path = {literal(path)}"
     ).fetchone()
-    if row is None:
+    if row is None or row[0] is None:
         return None
-    last = Checkpoint(*row)
+    last = _at(con, row[0], latest_seq(con, row[0]))
     # The file may have moved on under another name since.
-    latest = con.execute(
-        f"SELECT path FROM checkpoints_latest WHERE file_id = {literal(last.file_id)}"
-    ).fetchone()
-    return last if latest == (path,) else None
+    return last if last.path == path else None
 
 
 def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
     """The latest checkpoint of the generation that a source read last."""
     row = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints WHERE source_id = {literal(source_id)} "
-        'AND byte_offset > 0 ORDER BY "at" DESC, seq DESC LIMIT 1'
+        'SELECT arg_max((file_id, seq), ("at", seq)) FROM checkpoints '
+        f"WHERE source_id = {literal(source_id)} AND byte_offset > 0"
     ).fetchone()
-    return Checkpoint(*row) if row else None
+    return _at(con, *row[0]) if row and row[0] else None
+
+
+def _at(con: duckdb.DuckDBPyConnection, file_id: str, seq: int) -> Checkpoint:
+    """One checkpoint. States are long: what is looked for is found without them first."""
+    row = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE file_id = {literal(file_id)} AND seq = {seq}"
+    ).fetchone()
+    assert row is not None
+    return Checkpoint(*row)
 
 
 def stored_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
@@ -73,22 +81,28 @@ def stored_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
     return found.replace(tzinfo=UTC) if found else datetime.fromtimestamp(0, UTC)
 
 
-def with_small_head(con: duckdb.DuckDBPyConnection, below: int) -> list[Checkpoint]:
-    """The latest checkpoints of all files of which fewer than `below` bytes were read."""
+def begin_like(con: duckdb.DuckDBPyConnection, head: bytes, most: int) -> Iterator[Checkpoint]:
+    """The latest checkpoints of all files that begin as `head` does, the longest first.
+
+    Args:
+        head: the first `most` bytes of a file, or all that it has. A fingerprint is of so many;
+            of a file of which fewer were read it is of all these.
+    """
+    whole = f"len = {most} AND fingerprint = {literal(_hash(head))}"
     rows = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint_len < {below} "
-        "AND byte_offset > 0 ORDER BY byte_offset DESC"
+        "SELECT file_id, seq, fingerprint, len FROM (SELECT file_id, max(seq) AS seq, "
+        "arg_max(fingerprint, seq) AS fingerprint, arg_max(fingerprint_len, seq) AS len, "
+        'arg_max(byte_offset, seq) AS "end" FROM checkpoints GROUP BY file_id) '
+        f'WHERE {whole} OR (len < {most} AND len = "end" AND len BETWEEN 1 AND {len(head)}) '
+        'ORDER BY "end" DESC'
     ).fetchall()
-    return [Checkpoint(*row) for row in rows]
+    for file_id, seq, fingerprint, length in rows:
+        if length == most or _hash(head[:length]) == fingerprint:
+            yield _at(con, file_id, seq)
 
 
-def with_head(con: duckdb.DuckDBPyConnection, fingerprint: str, length: int) -> list[Checkpoint]:
-    """The latest checkpoints of all files that begin with these bytes."""
-    rows = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints_latest WHERE fingerprint = {literal(fingerprint)} "
-        f"AND fingerprint_len = {length} ORDER BY byte_offset DESC"
-    ).fetchall()
-    return [Checkpoint(*row) for row in rows]
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def latest_seq(con: duckdb.DuckDBPyConnection, file_id: str) -> int:

@@ -5,8 +5,7 @@ Inodes are no help: they are reused, and a restored or copied file has another o
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,7 +16,7 @@ from data import checkpoints
 from data.checkpoints import Checkpoint
 from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from ingest.sources.log_file import HEAD_BYTES, LogFile, Place
-from ingest.state import unpack
+from ingest.state import has_references, unpack
 
 
 def holds(file: LogFile, checkpoint: Checkpoint) -> bool:
@@ -61,7 +60,7 @@ def resume_point(
     previous = checkpoints.last_under_path(con, file.name)
     if previous is not None and previous.file_id not in taken and holds(file, previous):
         return ResumePoint(_whole(con, previous), seq)
-    for other in _alike(con, file):
+    for other in checkpoints.begin_like(con, file.read(0, HEAD_BYTES), HEAD_BYTES):
         if other.file_id in taken or not holds(file, other):
             continue
         if adopt_copies or not _in_place(other, file, place):
@@ -102,22 +101,10 @@ def unread_before(
     return False, written[::-1]
 
 
-def _alike(con: duckdb.DuckDBPyConnection, file: LogFile) -> Iterator[Checkpoint]:
-    """Checkpoints of files that begin like this one, as far as they were read."""
-    head = file.read(0, HEAD_BYTES)
-    if len(head) == HEAD_BYTES:
-        yield from checkpoints.with_head(con, hashlib.sha256(head).hexdigest(), HEAD_BYTES)
-    # Short logs: all that was read of them must be in the head.
-    for other in checkpoints.with_small_head(con, HEAD_BYTES):
-        if (
-            other.fingerprint_len == other.byte_offset <= len(head)
-            and hashlib.sha256(head[: other.byte_offset]).hexdigest() == other.fingerprint
-        ):
-            yield other
-
-
 def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint with the long texts back in its state."""
+    if not has_references(checkpoint.state):
+        return checkpoint
     return replace(checkpoint, state=unpack(checkpoint.state, checkpoints.texts(con)))
 
 

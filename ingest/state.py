@@ -29,6 +29,11 @@ def pack(state: str) -> tuple[str, dict[str, str]]:
     return json.dumps(_walk(json.loads(state), shorten), separators=(",", ":")), texts
 
 
+def has_references(state: str) -> bool:
+    """Whether a packed state refers to long texts."""
+    return f'"{_REFERENCE}"' in state
+
+
 def unpack(state: str, texts: Mapping[str, str]) -> str:
     """The state as it was before `pack`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -180,8 +181,10 @@ def test_retractions_are_counted(tmp_path: Path) -> None:
 
 def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
     path = '/logs/it\'s; DROP TABLE samples; --\n"ü"\\n$1?.log'
+    begin = b"0123456789"
+    head = hashlib.sha256(begin).hexdigest()
     odd = Checkpoint(
-        path, "f", path, 1, 10, 1, "ab", 10, "cd", '{"a": "\'"}', False, (("h", path),)
+        path, "f", path, 1, 10, 1, head, 10, "cd", '{"a": "\'"}', False, (("h", path),)
     )
     with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
         for _ in range(2):
@@ -192,7 +195,10 @@ def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
         ]
         found = checkpoints.last_under_path(con, path)
         assert found == replace(odd, new_texts=())
-        assert checkpoints.with_head(con, "ab", 10) == [found]
+        for begins, most in ((begin, 10), (begin, 1024), (begin + b" and more", 1024)):
+            assert [*checkpoints.begin_like(con, begins, most)] == [found]
+        for others in (begin[:9], b"another", b""):
+            assert [*checkpoints.begin_like(con, others, 1024)] == []
         assert checkpoints.texts(con) == {"h": path}
 
 
