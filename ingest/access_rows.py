@@ -67,7 +67,11 @@ def rows(
         if end == start:
             continue
         whole = end - start == offs.len()
-        own = found.counts if whole else access.counted(found.rows.slice(start, end - start))
+        own = (
+            found.counts
+            if whole
+            else access.counted(found.rows.slice(start, end - start), found.said)
+        )
         for row in own.iter_rows(named=True):
             ts = times[row["minute"], row["wrap_minute"]]
             run.saw(row["off"], ts)

@@ -10,6 +10,7 @@ from parsers import partials
 from parsers.lines import wide_encoding
 
 BLOCK_BYTES = 12 << 20
+BULK_BYTES = 20 << 20  # of a plain file that is imported: each block has its price
 FIRST_BYTES = 4 << 20  # of a file: the next block is read while the one before is scanned
 PEEK_BYTES = 1 << 14
 LINE_MAX_BYTES = 1 << 20
@@ -39,10 +40,12 @@ class Block:
 class BlockReader:
     """Reads from an offset on. The offset never rests inside a line."""
 
-    def __init__(self, file: Bytes, offset: int) -> None:
+    def __init__(self, file: Bytes, offset: int, largest: int | None = None) -> None:
+        """`largest`: bytes of a block."""
         self._file = file
         self.offset = offset
-        self._size = min(FIRST_BYTES, BLOCK_BYTES)
+        self._largest = largest or BLOCK_BYTES
+        self._size = min(FIRST_BYTES, self._largest)
         self._searched = 0  # bytes after offset known to hold no newline
 
     def next(self, *, final: bool = False) -> Block | None:
@@ -52,7 +55,7 @@ class BlockReader:
             self.offset += block.size
             self._searched = 0
             full = block.size > self._size // 2
-            self._size = min(4 * self._size if full else FIRST_BYTES, BLOCK_BYTES)
+            self._size = min(4 * self._size if full else FIRST_BYTES, self._largest)
         return block
 
     def _find(self, final: bool) -> Block | None:

@@ -139,8 +139,10 @@ def examine(path: Path, zone: str | None = None) -> Report:
             scanned = pipeline.scan(block.data, pipeline.offset)
             # A last line without a newline is a line too.
             report.lines += scanned.lines + is_open(block.data, pipeline.encoding)
-            if "wrap" in scanned.text.columns:
-                report.wrapped += scanned.text.filter(pl.col("wrap").is_not_null())["no"].n_unique()
+            if "wrap" in scanned.text.rest.columns:
+                report.wrapped += scanned.text.rest.filter(pl.col("wrap").is_not_null())[
+                    "no"
+                ].n_unique()
             seen.access_of = seen.access_of or scanned.access.engine
             seen.take(pipeline.absorb(scanned))
         seen.take(pipeline.finish())

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from parsers import common_marks, records, sglang_marks, vllm_marks
+from parsers.block_text import Text
 from parsers.heads import Head, last_stamp
 from parsers.marks import Mark, Marker
 from parsers.server_args import redact_text
@@ -59,43 +60,48 @@ class HeldMarks:
         self.held = [(*row, None, False)[:5] for row in held]
         self.stamp = Head(**stamp) if stamp else None
 
-    def join(self, text: pl.DataFrame) -> pl.DataFrame:
+    def join(self, block: Text) -> Text:
         """The block's lines after those of a traceback that the block before cut off."""
         if not self.held:
-            return text
+            return block
+        text = block.whole()
         before = pl.DataFrame(self.held, schema=_HELD, orient="row").with_columns(
             pl.col("wrap").str.to_datetime(time_unit="us"), sample=False, access=False
         )
         if "wrap" in text.columns or before["wrap"].null_count() == before.height:
-            return pl.concat([before.select(text.columns), text])
-        return pl.concat([before, text], how="diagonal").with_columns(
-            pl.col("zoned").fill_null(False)
-        )
+            return Text(pl.concat([before.select(text.columns), text]))
+        both = pl.concat([before, text], how="diagonal")
+        return Text(both.with_columns(pl.col("zoned").fill_null(False)))
 
-    def read(self, text: pl.DataFrame, final: bool) -> list[Mark]:
+    def read(self, text: Text, final: bool) -> list[Mark]:
         """Marks of lines; those of a traceback whose end is not there yet are held.
 
         Args:
-            text: lines as of `join`: line, off, no, sample, access, and wrap and zoned where a
-                wrapper told times.
+            text: lines as of `join`.
             final: no line comes after these.
         """
         self.held = []
         if not text.height:
             return []
-        others = ~(text["sample"] | text["access"])
-        marks, cut = self._marker.read(text, others, self.stamp, final)
+        marks, cut = self._marker.read(text, self.stamp, final)
         if cut is None:
-            self.stamp = last_stamp(text, text.height) or self.stamp
+            self.stamp = self._last_stamp(text, 0) or self.stamp
             return marks
-        held = text.slice(cut)
+        held = text.whole().slice(cut)
         if held["line"].str.len_bytes().sum() > _HELD_BYTES:  # no traceback: read as it is
-            marks, _ = self._marker.read(text, others, self.stamp, final=True)
+            marks, _ = self._marker.read(text, self.stamp, final=True)
             held = held.clear()
         if "wrap" not in held.columns:
             held = held.with_columns(wrap=pl.lit(None, records.TIME), zoned=False)
         held = held.select(pl.col("line", "off", "no"), pl.col("wrap").cast(pl.String), "zoned")
         self.held = [(redact_text(row[0]), *row[1:]) for row in held.rows()]
         # Held lines are read again, after the stamp that stands before them.
-        self.stamp = last_stamp(text, text.height - held.height) or self.stamp
+        self.stamp = self._last_stamp(text, held.height) or self.stamp
         return marks
+
+    def _last_stamp(self, text: Text, held: int) -> Head | None:
+        """The last stamp of a block before the lines that are held."""
+        if held:
+            whole = text.whole()
+            return last_stamp(whole["line"].head(whole.height - held))
+        return last_stamp(text.last()["line"]) or last_stamp(text.stamped()["line"])

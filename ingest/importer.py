@@ -11,12 +11,14 @@ from functools import partial
 
 from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from data.store import Store
+from ingest import blocks
 from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.interrupts import between_steps
 from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
+from ingest.sources.file import LocalFile
 from ingest.sources.log_file import LogFile, Place
 from ingest.sources.names import LOGS, in_turn, shown
 from ingest.sources.packed import Unpacked
@@ -218,7 +220,8 @@ def _import(
         return
     known = report.samples, len(report.run_ids)
     with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead:
-        reading = Reading(source, file, last, max(point.seq, chain.seq), ahead, before)
+        largest = blocks.BULK_BYTES if isinstance(file, LocalFile) else None
+        reading = Reading(source, file, last, max(point.seq, chain.seq), ahead, before, largest)
         claims.tell(file, reading.file_id)
         _read_to_end(reading, writer, report, bar)
         chain.ended(file.name, reading)

@@ -192,9 +192,8 @@ class Pipeline:
     def absorb(self, scanned: Scanned) -> Batch:
         """Records of a scanned block; blocks in the order of the file."""
         first = self.line_no
-        text, printed = (
-            frame.with_columns(pl.col("no") + first) for frame in (scanned.text, scanned.printed)
-        )
+        text = scanned.text.numbered(first)
+        printed = scanned.printed.with_columns(pl.col("no") + first)
         self.offset = scanned.end
         self.line_no += scanned.lines
         asked = [replace(request, no=request.no + first) for request in scanned.requests]
@@ -227,10 +226,12 @@ class Pipeline:
         minutes = access_rows.stamps(scanned.access, self._minute)
         self._minute = scanned.access.last_stamp or self._minute
         marks = self._marks.read(text, final)
-        sample_ts, times = times_of(self._clock, text, printed, [*marks, *asked, *minutes.values()])
+        sample_ts, times = times_of(
+            self._clock, text.rest, printed, [*marks, *asked, *minutes.values()]
+        )
         mark_ts, asked_ts = times[: len(marks)], times[len(marks) : len(marks) + len(asked)]
         minute_ts = dict(zip(minutes, times[len(marks) + len(asked) :], strict=True))
-        serving = Serving.of(scanned.text, printed, asked)
+        serving = Serving.of(scanned.access.rows, printed, asked)
         starts, events = self._walk(marks, mark_ts, serving, printed)
         counts, refused = access_rows.rows(self._place, scanned.access, minute_ts, starts)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)

@@ -38,9 +38,11 @@ class Reading:
         seq: int = 0,
         ahead: Executor | None = None,
         before: Before | None = None,
+        largest: int | None = None,
     ) -> None:
         """`ahead`: scans the next block while the one before is absorbed (bulk import only).
-        `before`: the file whose run goes on in this one, of which nothing was read yet."""
+        `before`: the file whose run goes on in this one, of which nothing was read yet.
+        `largest`: bytes of a block."""
         self.file = file
         self.named = file.name  # what the checkpoints call it
         self.file_id = last.file_id if last else secrets.token_hex(8)
@@ -52,7 +54,7 @@ class Reading:
             if before is not None
             else Pipeline.resume(source, self.file_id, last.state if last else None)
         )
-        self._blocks = BlockReader(file, last.byte_offset if last else 0)
+        self._blocks = BlockReader(file, last.byte_offset if last else 0, largest)
         self._offset = self._blocks.offset
         self._ahead = ahead
         self._coming: deque[tuple[Block, Future[Scanned]]] = deque()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 from ingest.runs import Run
 from parsers import records
 from parsers import requests as request_lines
+from parsers.block_text import Text
 from parsers.keyvalue import shape
 from parsers.requests import Request
 from parsers.samples import Damaged
@@ -21,22 +23,18 @@ _ACCESS_BYTES = 300  # a longer line may be a request whose text holds an access
 _SHAPE_CHARS = 300
 
 
-def find_requests(text: pl.DataFrame) -> tuple[list[Request], pl.DataFrame]:
+def find_requests(text: Text) -> tuple[list[Request], Text]:
     """Per-request lines of a block, and the block with them as no access lines: whatever their
-    texts hold.
-
-    Args:
-        text: columns line, off, no, sample, access.
-    """
-    if text["sample"].all():
+    texts hold."""
+    if text.rest["sample"].all():
         return [], text
     line = pl.col("line").str
     others = ~pl.col("sample") & (~pl.col("access") | (line.len_bytes() > _ACCESS_BYTES))
-    asked = text.filter(others).filter(line.contains_any(request_lines.GATES))
+    asked = text.rest.filter(others).filter(line.contains_any(request_lines.GATES))
     found = request_lines.read(asked) if asked.height else []
     if found:
         read = pl.col("no").is_in({request.no for request in found})
-        text = text.with_columns(access=pl.col("access") & ~read)
+        text = replace(text, rest=text.rest.with_columns(access=pl.col("access") & ~read))
     return found, text
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 
 from ingest import measure, rows_of
-from parsers import access, lines, sglang, vllm, wrappers
+from parsers import access, forms, lines, sglang, vllm, wrappers
 from parsers.access import Access
 from parsers.access_forms import AccessForms, Taken
+from parsers.block_text import BARE, LEFT, SAMPLE, STAMPED, Kinds, Text
 from parsers.forms import Bools
 from parsers.kernels import Block
 from parsers.lines import FEW_LINES
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
 
+_COUNTED_BYTES = 1 << 20
 GATES = [*sglang.GATES, *vllm.GATES]
 
 
@@ -24,7 +26,7 @@ GATES = [*sglang.GATES, *vllm.GATES]
 class Scanned:
     """A block read as far as it can be without knowing the blocks before."""
 
-    text: pl.DataFrame  # line, off, no (from 0), sample, access; wrap, zoned in a wrapped block
+    text: Text  # with sample and access; numbers from 0
     printed: pl.DataFrame  # samples as printed, no from 0
     damaged: list[Damaged]
     requests: list[Request]  # no from 0
@@ -41,6 +43,15 @@ class Readers:
     access: AccessForms = field(default_factory=AccessForms)
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A block after the forms: what they read, and the lines that are left."""
+
+    text: Text
+    samples: list[pl.DataFrame] = field(default_factory=list)
+    access: list[Taken] = field(default_factory=list)
+
+
 def scan(readers: Readers, data: bytes, offset: int, encoding: str | None) -> Scanned:
     """Read a block.
 
@@ -49,24 +60,30 @@ def scan(readers: Readers, data: bytes, offset: int, encoding: str | None) -> Sc
         offset: bytes of the file before `data`.
         encoding: of a UTF-16 file, else None.
     """
-    raw = lines.split(data, offset, encoding)
-    text = wrappers.unwrap(raw)
-    plain = text is raw and encoding is None
-    if b"\r" in data or not plain:
-        text = lines.apart(text, "\r", 2 if encoding else 1)
-    text, found, requests = _marked(readers, data if plain else b"", text)
+    read = None if encoding else _by_forms(readers, data, offset)
+    if read is None:
+        read = _Read(Text(_unwrapped(data, offset, encoding)))
+    text, found = _marked(readers, read)
     asked, text = rows_of.find_requests(text)
-    text, seen = access.read(text, readers.access, requests)
+    text, seen = access.read(text, readers.access, read.access)
     printed = measure.together(found.frames)
     return Scanned(
         text,
-        _widened(printed, text) if encoding else printed,
+        _widened(printed, text.rest) if encoding else printed,
         found.damaged,
         asked,
         seen,
         offset + len(data),
-        raw.height - lines.is_open(data, encoding),
+        read.text.block.ended if read.text.block else data.count(b"\n"),
     )
+
+
+def _unwrapped(data: bytes, offset: int, encoding: str | None) -> pl.DataFrame:
+    """Lines without their wrappers, those that a bar's carriage returns part by themselves."""
+    raw = lines.split(data, offset, encoding)
+    text = wrappers.unwrap(raw)
+    plain = text is raw and encoding is None and b"\r" not in data
+    return text if plain else lines.apart(text, "\r", 2 if encoding else 1)
 
 
 def _looks(lines: pl.Series) -> tuple[Bools, Bools]:
@@ -89,37 +106,34 @@ def _widened(printed: pl.DataFrame, text: pl.DataFrame) -> pl.DataFrame:
     return printed.with_columns(off=2 * pl.col("off") - starts)
 
 
-def _marked(
-    readers: Readers, data: bytes, text: pl.DataFrame
-) -> tuple[pl.DataFrame, Found, pl.DataFrame]:
-    """What the lines are.
-
-    Args:
-        data: the block, b"" where the lines do not stand in it as they are.
-
-    Returns:
-        the lines with columns sample and access; their samples; and those access lines that a
-        form has read.
-    """
-    sample: Bools = np.zeros(text.height, np.bool_)
-    frames: list[pl.DataFrame] = []
-    requests: list[Taken] = []
-    if data:
-        block = Block.of(data, text["off"].to_numpy())
-        frames, sample = readers.samples.take(block, text)
-        requests = readers.access.take(block, ~sample)
-    asked: Bools = np.zeros(text.height, np.bool_)
+def _by_forms(readers: Readers, data: bytes, offset: int) -> _Read | None:
+    """A large block of plain lines, nearly all read by their forms; None for any other."""
+    if not forms.pay(data.count(b"\n", 0, _COUNTED_BYTES)):
+        return None
+    block = Block.split(data, offset)
+    head = lines.of_block(block, np.arange(min(forms.FEWEST, block.lines)))
+    if wrappers.wrapped(head).height:
+        return None
+    samples, sampled = readers.samples.take(block, head)
+    kinds: Kinds = np.where(sampled, np.uint8(SAMPLE), np.uint8(LEFT))
+    requests = readers.access.take(block, ~sampled)
     for of_form in requests:
-        asked[of_form.rows] = True
-    left = np.flatnonzero(~(sample | asked))
-    rest = text[left] if len(left) < text.height else text
-    maybe, asked[left] = _looks(rest["line"])
-    found = Found(frames)
-    if maybe.any():
-        alone = readers.samples.read(rest if maybe.all() else rest.filter(pl.Series(maybe)))
-        found = Found(frames + alone.frames, alone.damaged)
+        kinds[of_form.rows] = STAMPED if of_form.stamped else BARE
+    rest = lines.of_block(block, np.flatnonzero(kinds == LEFT))
+    if wrappers.wrapped(rest).height:
+        return None
+    return _Read(Text(lines.apart(rest, "\r"), block, kinds), samples, requests)
+
+
+def _marked(readers: Readers, read: _Read) -> tuple[Text, Found]:
+    """The lines with columns sample and access, and their samples."""
+    rest = read.text.rest
+    sample, asked = _looks(rest["line"])
+    found = Found(read.samples)
+    if sample.any():
+        alone = readers.samples.read(rest if sample.all() else rest.filter(pl.Series(sample)))
+        found = Found(read.samples + alone.frames, alone.damaged)
         if alone.others:
-            maybe &= ~np.isin(rest["off"].to_numpy(), alone.others)
-    sample[left] = maybe
-    text = text.hstack([pl.Series("sample", sample), pl.Series("access", asked)])
-    return text, found, access.by_form(requests, text)
+            sample &= ~np.isin(rest["off"].to_numpy(), alone.others)
+    rest = rest.hstack([pl.Series("sample", sample), pl.Series("access", asked)])
+    return replace(read.text, rest=rest), found

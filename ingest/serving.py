@@ -20,11 +20,10 @@ class Serving:
     offsets: tuple[Ints, ...]  # of access lines, samples and requests, each in order
 
     @classmethod
-    def of(cls, text: pl.DataFrame, printed: pl.DataFrame, asked: list[Request]) -> Serving:
-        """From a block's lines (with column access), its samples and its per-request lines."""
+    def of(cls, access: pl.DataFrame, printed: pl.DataFrame, asked: list[Request]) -> Serving:
+        """From a block's access lines, its samples and its per-request lines."""
         requested = np.array([request.off for request in asked], np.int64)
-        access = text["off"].filter(text["access"])
-        return cls((access.to_numpy(), printed["off"].to_numpy(), requested))
+        return cls((access["off"].to_numpy(), printed["off"].to_numpy(), requested))
 
     @property
     def first(self) -> int | None:

@@ -11,10 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from parsers import kernels
 from parsers.access_forms import AccessForms, Taken
+from parsers.block_text import Text
 from parsers.records import Schema
+
+Ints = npt.NDArray[np.int64]
 
 MARK = " HTTP/1."
 # Paths that probes and scrapers ask for, all day long: no work of the server's users.
@@ -46,15 +52,15 @@ _RANDOM = r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[A-Za-z0-9]{20,}"
 _ID = rf"/(?:[0-9]+|(?:[A-Za-z]+[-_])?(?:{_RANDOM}))(/|$)"
 _PATH_CHARS = 120
 
-# One row an access line: where it stands, when it was printed, and what it says.
-ROWS: Schema = {
-    "off": pl.Int64(),
-    "no": pl.Int64(),
-    "stamp": pl.String(),  # "[YYYY-]MM-DD HH:MM:SS" of the line or the last one before it in the
-    # block that has one; null where there is none, or a wrapper's stamp
+# One row an access line: where it stands, and which row of SAID it says.
+ROWS: Schema = {"off": pl.Int64(), "no": pl.Int64(), "said": pl.Int64()}
+SAID: Schema = {
+    "stamp": pl.String(),  # "[YYYY-]MM-DD HH:MM:SS" of the first line that says it, or the last
+    # one before it in the block that has one; null where there is none, or a wrapper's stamp
     "wrap": pl.Datetime("us"),  # the wrapper's stamp, where the line has none itself
     "tail": pl.String(),  # from the method on
 }
+_NO_WRAP = pl.lit(None, pl.Datetime("us"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,48 +69,48 @@ class Access:
 
     Attributes:
         rows: ROWS of them.
+        said: SAID: what lines of one minute say, several times the same perhaps.
         counts: the same summed up, as `counted` does.
         last_stamp: the block's last stamp, for those at the start of the next block.
         engine: sglang where they begin with its stamp in brackets (0.3.4 on), else None.
     """
 
     rows: pl.DataFrame
+    said: pl.DataFrame
     counts: pl.DataFrame
     last_stamp: str | None
     engine: str | None = None
 
 
-def read(
-    text: pl.DataFrame, forms: AccessForms, taken: pl.DataFrame
-) -> tuple[pl.DataFrame, Access]:
+def read(text: Text, forms: AccessForms, taken: Sequence[Taken]) -> tuple[Text, Access]:
     """Access lines of a block.
 
     Args:
-        text: columns line, off, access (whether the line contains MARK); in a wrapped block wrap.
+        text: with access (whether the line contains MARK).
         forms: learn from the lines.
-        taken: those lines that a form has read already, as `by_form` gives them.
+        taken: those lines that a form has read already.
 
     Returns:
         the block, `access` now true only where the line is one; and what they say.
     """
-    if not taken.height and not text["access"].any():
+    if not taken and not text.rest["access"].any():
         return text, Access(*_nothing(), _last_stamp(text))
-    maybe = text.filter("access")
-    rows = taken
-    if taken.height:
-        maybe = maybe.filter(~pl.col("off").is_in(taken["off"].implode()))
+    maybe = text.rest.filter("access")
+    rows, said = _by_form(taken, text)
     if maybe.height:
         forms.learn(maybe.item(0, "line"))
-        rows = pl.concat([taken, _rows(text, maybe)]).sort("off")
-        if rows["off"].n_unique() < taken.height + maybe.height:  # some are no access lines
-            text = text.with_columns(
-                access=pl.col("access") & pl.col("off").is_in(rows["off"].unique().implode())
-            )
+        others = _rows(text.rest, maybe)
+        if others["off"].n_unique() < maybe.height:  # some are no access lines
+            is_one = pl.col("off").is_in(others["off"].unique().implode())
+            text = replace(text, rest=text.rest.with_columns(access=pl.col("access") & is_one))
+        numbers = pl.int_range(said.height, said.height + others.height, dtype=pl.Int64)
+        rows = pl.concat([rows, others.select("off", "no", said=numbers)]).sort("off")
+        said = pl.concat([said, others.select(*SAID)])
     # SGLang's stamp: vLLM prints none here.
-    stamped = taken["stamp"].null_count() < taken.height
+    stamped = any(of_form.stamped for of_form in taken)
     engine = "sglang" if stamped or maybe["line"].head(50).str.contains(_BRACKETED).any() else None
-    rows = _filled(text, rows)
-    return text, Access(rows, counted(rows), _last_stamp(text), engine)
+    rows, said = _filled(text, rows, said)
+    return text, Access(rows, said, counted(rows, said), _last_stamp(text), engine)
 
 
 @cache
@@ -113,14 +119,14 @@ def _compiled_stamp() -> re.Pattern[str]:
 
 
 @cache
-def _nothing() -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Rows and counts of a block without access lines."""
-    rows = pl.DataFrame(schema=ROWS)
-    return rows, counted(rows)
+def _nothing() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """What there is of a block without access lines."""
+    rows, said = pl.DataFrame(schema=ROWS), pl.DataFrame(schema=SAID)
+    return rows, said, counted(rows, said)
 
 
 def _rows(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
-    """ROWS of those lines that are access lines, with what they print themselves."""
+    """Those lines that are access lines: off, no, and SAID with what they print themselves."""
     maybe = _stamped(text, maybe)
     parts = maybe["line"].str.splitn('"', 2).struct
     rows = maybe.select("off", "no", "stamp", "wrap", tail=parts.field("field_1"))
@@ -133,24 +139,17 @@ def _rows(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([fits, _anywhere(odd)])
 
 
-def by_form(found: Sequence[Taken], text: pl.DataFrame) -> pl.DataFrame:
-    """ROWS of access lines that forms took among these lines; a form without a stamp looks for
-    the last one before."""
-    rows = [
-        pl.DataFrame(
-            {
-                "off": text["off"].gather(of_form.rows),
-                "no": text["no"].gather(of_form.rows),
-                "stamp": of_form.stamp,
-                "tail": of_form.tail,
-            }
-        )
-        for of_form in found
-    ]
-    if not rows:
-        return _nothing()[0]
-    every = pl.concat(rows).sort("off").with_columns(wrap=pl.lit(None, pl.Datetime("us")))
-    return every.select(*ROWS)
+def _by_form(taken: Sequence[Taken], text: Text) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """ROWS and SAID of access lines that forms took."""
+    rows, said = [pl.DataFrame(schema=ROWS)], [pl.DataFrame(schema=SAID)]
+    for of_form in taken:
+        assert text.block is not None
+        at, before = of_form.rows, sum(texts.height for texts in said)
+        off = text.block.starts[at] + text.block.offset
+        rows.append(pl.DataFrame({"off": off, "no": at, "said": of_form.said + before}))
+        said.append(of_form.texts.select("stamp", "tail", wrap=_NO_WRAP).select(*SAID))
+    every = pl.concat(rows)
+    return every.sort("off") if len(taken) > 1 else every, pl.concat(said)
 
 
 def numbered(found: Access, first: int) -> Access:
@@ -161,27 +160,14 @@ def numbered(found: Access, first: int) -> Access:
     return replace(found, rows=found.rows.with_columns(no), counts=found.counts.with_columns(no))
 
 
-def _forms(rows: pl.DataFrame) -> pl.LazyFrame:
-    """Rows that say the same in the same minute as one, with the place and stamps of the first."""
-    wrapped = rows["wrap"].null_count() < rows.height
-    none = pl.lit(None, pl.Datetime("us"))
-    keys = [
-        pl.col("stamp").str.head(-3).alias("minute"),
-        pl.col("tail"),
-        (pl.col("wrap").dt.truncate("1m") if wrapped else none).alias("wrap_minute"),
-    ]
-    first = pl.col("off", "no", "stamp", "wrap").first()
-    named = rows.lazy().with_columns(keys).group_by("minute", "tail", "wrap_minute")
-    return named.agg(pl.len().cast(pl.Int64).alias("n"), first).sort("off")
-
-
-def _last_stamp(text: pl.DataFrame) -> str | None:
+def _last_stamp(text: Text) -> str | None:
     """A block's last stamp."""
-    for line in reversed(text["line"].tail(50).to_list()):
+    last = text.last()["line"].to_list()
+    for line in reversed(last):
         if match := _compiled_stamp().search(line):
             return match[1]
-    if text.height > 50:
-        stamps = text["line"].str.extract(_STAMP).drop_nulls()
+    if text.height > len(last):
+        stamps = text.stamped()["line"].str.extract(_STAMP).drop_nulls()
         if stamps.len():
             return str(stamps[-1])
     return None
@@ -202,22 +188,26 @@ def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
     return maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
 
 
-def _filled(text: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _filled(
+    text: Text, rows: pl.DataFrame, said: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Rows without any stamp with the last one that the lines before them print."""
     stampless = pl.col("stamp").is_null() & pl.col("wrap").is_null()
-    if not rows.select(stampless.any()).item():
-        return rows
-    line = pl.col("line")
-    before = text.filter(~pl.col("access")).select("off", before=line.str.extract(_STAMP))
-    stamps = pl.concat([before, rows.select("off", before="stamp")]).drop_nulls().sort("off")
-    filled = rows.join_asof(stamps, on="off")
-    return filled.select(
-        "off",
-        "no",
-        pl.when(stampless).then("before").otherwise("stamp").alias("stamp"),
-        "wrap",
-        "tail",
+    if not said.select(stampless.any()).item():
+        return rows, said
+    others = text.stamped().filter(~pl.col("access"))
+    own = rows.select("off", before=said["stamp"].gather(rows["said"]))
+    stamps = pl.concat([others.select("off", before=pl.col("line").str.extract(_STAMP)), own])
+    stamps = stamps.drop_nulls().sort("off")
+    at = stamps["off"].search_sorted(rows["off"], side="right").cast(pl.Int64)  # of those up to it
+    at = at.set(~said.select(stampless)["stamp"].gather(rows["said"]), 0)
+    places, firsts = _alike((rows["said"] * (stamps.height + 1) + at).to_numpy())
+    before = at.gather(firsts)
+    last = stamps["before"].gather((before - 1).set(before == 0, None))
+    filled = said[rows["said"].gather(firsts)].with_columns(
+        pl.when(stampless).then(last.alias("stamp")).otherwise("stamp").alias("stamp")
     )
+    return rows.with_columns(said=places), filled
 
 
 def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:
@@ -227,25 +217,43 @@ def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:
     return found.select("off", "no", "stamp", "wrap", pl.col("tail").str.strip_prefix('"'))
 
 
-def counted(rows: pl.DataFrame) -> pl.DataFrame:
+def counted(rows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
     """How often each request came in each minute.
 
     Args:
         rows: ROWS.
+        said: SAID.
 
     Returns:
         columns minute, wrap_minute, method, path (without query, ids blanked), status, n; and
         off, no, stamp and wrap of the first; in the order of the file.
     """
-    return _summed(_forms(rows))
+    numbers, firsts = _alike(rows["said"].to_numpy())
+    first = rows[firsts]
+    texts = said[first["said"]].hstack(first.select("off", "no"))
+    return _summed(texts.with_columns(n=pl.Series(np.bincount(numbers, minlength=len(firsts)))))
 
 
-def _summed(forms: pl.LazyFrame) -> pl.DataFrame:
+def _alike(numbers: Ints) -> tuple[Ints, Ints]:
+    """For each number the place of its like among all that differ, in order of their first ones;
+    and where these are."""
+    if kernels.BUILT:
+        return kernels.alike(numbers)
+    _, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
+    order = np.argsort(firsts)
+    return np.argsort(order)[places], firsts[order]
+
+
+def _summed(said: pl.DataFrame) -> pl.DataFrame:
+    wrapped = said["wrap"].null_count() < said.height
     tail = pl.col("tail").str
     path = tail.extract(_TAIL, 2).str.replace(r"[?#;].*$", "")
     path = path.str.replace_all(_ID, "/{id}${1}").str.replace_all(_ID, "/{id}${1}")
     return (
-        forms.with_columns(
+        said.lazy()
+        .with_columns(
+            minute=pl.col("stamp").str.head(-3),
+            wrap_minute=pl.col("wrap").dt.truncate("1m") if wrapped else _NO_WRAP,
             method=tail.extract(_TAIL, 1),
             path=path.str.slice(0, _PATH_CHARS),
             status=tail.extract(_TAIL, 3).cast(pl.Int32),

@@ -33,13 +33,16 @@ class Taken:
 
     Attributes:
         rows: their places among the lines, in order.
-        stamp: what each prints, or one before it in the same minute; null where the form has none.
-        tail: from the method on.
+        said: for each the row of `texts` that it says.
+        texts: stamp (of the first line in its minute that says this; null where the form has
+            none) and tail (from the method on).
+        stamped: whether the form has a stamp.
     """
 
     rows: Ints
-    stamp: pl.Series
-    tail: pl.Series
+    said: Ints
+    texts: pl.DataFrame
+    stamped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,27 @@ class AccessForms:
 
 def _take(block: Block, lines: Ints, head: _Head) -> Taken:
     rows, requests = kernels.requests(block, lines, head.text, *_REQUEST)
-    tail = forms.texts(block, requests, block.ends[rows])
-    good = tail.is_in([text for text in tail.unique() if _TAIL.fullmatch(text)])
-    rows, tail = rows[good.to_numpy()], tail.filter(good)
-    stamp = pl.repeat(None, len(rows), dtype=pl.String(), eager=True)
-    if head.stamp is not None:
-        at = block.starts[rows] + head.stamp
-        stamp = forms.texts(block, at, at + _STAMP_SIZE, same=_MINUTE_SIZE)
-    return Taken(rows, stamp, tail)
+    ends = block.ends[rows]
+    said, firsts = kernels.distinct(block, requests, ends, _REQUEST[1])
+    tail = forms.read(block, requests[firsts], ends[firsts])
+    good = np.array([bool(_TAIL.fullmatch(text)) for text in tail], np.bool_)
+    if not good.all():
+        kept = np.flatnonzero(good[said])
+        rows, said = rows[kept], said[kept]
+    if head.stamp is None:
+        texts = pl.DataFrame({"tail": tail}).select(stamp=pl.lit(None, pl.String()), tail="tail")
+        return Taken(rows, said, texts, stamped=False)
+    at = block.starts[rows] + head.stamp
+    minute, _ = kernels.distinct(block, at, at + _STAMP_SIZE, _MINUTE_SIZE)
+    place, first = kernels.alike(minute * len(tail) + said)
+    return Taken(
+        rows,
+        place,
+        pl.DataFrame(
+            {
+                "stamp": forms.read(block, at[first], at[first] + _STAMP_SIZE),
+                "tail": tail.gather(said[first]),
+            }
+        ),
+        stamped=True,
+    )

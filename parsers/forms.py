@@ -46,11 +46,11 @@ class Form:
     values: tuple[_Value, ...]
     end: bytes  # fixed text after the last value
 
-    def take(self, block: Block) -> tuple[Ints, dict[str, npt.NDArray[Any]]]:
-        """The lines that have this form, and their values by label."""
+    def take(self, block: Block, lines: Ints) -> tuple[Ints, dict[str, npt.NDArray[Any]]]:
+        """Those of these lines that have this form, and their values by label."""
         texts = [v.before for v in self.values]
         decimals = [_FLAG if v.decimals is None else v.decimals for v in self.values]
-        rows, found = kernels.values(block, self.head, texts, decimals, self.end)
+        rows, found = kernels.values(block, lines, self.head, texts, decimals, self.end)
         columns: dict[str, npt.NDArray[Any]] = {}
         for value, of_value in zip(self.values, found, strict=True):
             if value.decimals is None:
@@ -75,16 +75,17 @@ def pay(lines: int) -> bool:
     return lines >= FEWEST and kernels.BUILT
 
 
-def texts(block: Block, starts: Ints, ends: Ints, same: int = 1 << 30) -> pl.Series:
-    """Texts of a block; neighbours mostly have the same, which is read once.
+def texts(block: Block, starts: Ints, ends: Ints) -> pl.Series:
+    """Texts of a block; most are like one before, which is read once."""
+    code, firsts = kernels.distinct(block, starts, ends, len(block.data))
+    few = read(block, starts[firsts], ends[firsts])
+    return few.new_from_index(0, len(code)) if len(few) == 1 else few.gather(code)
 
-    Args:
-        same: a text is as good as the one before that begins with the same so many bytes.
-    """
-    run, firsts = kernels.runs(block, starts, ends, same)
-    where = zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)
-    few = pl.Series([block.data[a:b].decode("latin-1") for a, b in where], dtype=pl.String())
-    return few.gather(run)
+
+def read(block: Block, starts: Ints, ends: Ints) -> pl.Series:
+    """Texts of a block, one by one."""
+    where = zip(starts.tolist(), ends.tolist(), strict=True)
+    return pl.Series([block.data[a:b].decode("latin-1") for a, b in where], dtype=pl.String())
 
 
 def _stamps(block: Block, starts: Ints) -> pl.Series:

@@ -79,10 +79,9 @@ def _process(before: str) -> str:
     return found[-1]["rank"] or f"{found[-1]['name']} pid={found[-1]['pid']}"
 
 
-def last_stamp(lines: pl.DataFrame, at: int) -> Head | None:
-    """The stamp of the nearest stamped line above row `at`; without its message, which may hold
+def last_stamp(above: pl.Series) -> Head | None:
+    """The stamp of the last of these lines that has one; without its message, which may hold
     secrets: it is kept with the checkpoint."""
-    above = lines["line"].slice(0, at)
     for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
         if part.len() > FEW_LINES:
             part = part.filter(part.str.contains(_CLOCK.pattern))

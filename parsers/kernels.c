@@ -17,20 +17,19 @@ static int is_digit(uint8_t byte) { return (uint8_t)(byte - '0') <= 9; }
 /* Whether the head stands at the start of a line, any digit for its zeros. */
 static int begins(const uint8_t *at, const uint8_t *end, const uint8_t *head, int64_t size) {
     if (end - at < size) return 0;
-    for (int64_t i = size - 1; i >= 0; i--) { /* from its end: lines mostly begin alike */
+    int64_t last = size < 8 ? 0 : size - 8;
+    for (int64_t i = size - 1; i >= last; i--) { /* from its end: lines mostly begin alike */
         if (head[i] == '0' ? !is_digit(at[i]) : at[i] != head[i]) return 0;
     }
-    return 1;
+    int differs = 0; /* without a way out, so that many bytes are compared at once */
+    for (int64_t i = 0; i < last; i++) differs |= head[i] == '0' ? !is_digit(at[i]) : at[i] != head[i];
+    return !differs;
 }
 
 /* Where a text ends that stands at this place; NULL where another one does. */
 static const uint8_t *after(const uint8_t *at, const uint8_t *end, const uint8_t *text,
                             int64_t size) {
-    if (end - at < size) return 0;
-    for (int64_t i = 0; i < size; i++) {
-        if (at[i] != text[i]) return 0;
-    }
-    return at + size;
+    return end - at < size || memcmp(at, text, (size_t)size) ? 0 : at + size;
 }
 
 /* Where a number with so many decimals ends, or NULL; it is stored as a double if it has any. */
@@ -55,18 +54,20 @@ static const uint8_t *number(const uint8_t *at, const uint8_t *end, int decimals
     return size <= MOST_DIGITS ? at : 0;
 }
 
-int64_t values(const uint8_t *data, const int64_t *starts, const int64_t *ends, int64_t lines,
-               const uint8_t *head, int64_t head_size, const uint8_t *texts,
-               const int64_t *text_ends, const int64_t *decimals, int64_t count,
-               const uint8_t *tail, int64_t tail_size, int64_t *rows, int64_t *found) {
+int64_t values(const uint8_t *data, const int64_t *starts, const int64_t *ends,
+               const int64_t *lines, int64_t lines_count, const uint8_t *head, int64_t head_size,
+               const uint8_t *texts, const int64_t *text_ends, const int64_t *decimals,
+               int64_t count, const uint8_t *tail, int64_t tail_size, int64_t *rows,
+               int64_t *found) {
     int64_t n = 0;
-    for (int64_t row = 0; row < lines; row++) {
+    for (int64_t line = 0; line < lines_count; line++) {
+        int64_t row = lines[line];
         const uint8_t *at = data + starts[row], *end = data + ends[row];
         if (!begins(at, end, head, head_size)) continue;
         at += head_size;
         int64_t text = 0;
         for (int64_t i = 0; i < count && at; i++) {
-            int64_t *stored = found + i * lines + n;
+            int64_t *stored = found + i * lines_count + n;
             at = after(at, end, texts + text, text_ends[i] - text);
             text = text_ends[i];
             if (!at) break;
@@ -102,20 +103,50 @@ int64_t requests(const uint8_t *data, const int64_t *starts, const int64_t *ends
     return n;
 }
 
-int64_t runs(const uint8_t *data, const int64_t *starts, const int64_t *ends, int64_t texts,
-             int64_t same, int64_t *run, int64_t *firsts) {
+static int64_t hash(const uint8_t *at, int64_t size) {
+    uint64_t h = 14695981039346656037u; /* FNV-1a */
+    for (int64_t i = 0; i < size; i++) h = (h ^ at[i]) * 1099511628211u;
+    return (int64_t)(h >> 20);
+}
+
+int64_t distinct(const uint8_t *data, const int64_t *starts, const int64_t *ends, int64_t texts,
+                 int64_t same, int64_t *table, int64_t slots, int64_t *code, int64_t *firsts) {
     int64_t n = 0, before = -1;
     for (int64_t i = 0; i < texts; i++) {
-        int64_t size = ends[i] - starts[i];
+        const uint8_t *at = data + starts[i];
+        int64_t size = ends[i] - starts[i], slot;
         if (size > same) size = same;
-        if (size != before ||
-            !after(data + starts[i], data + starts[i] + size, data + starts[i - 1], size)) {
-            firsts[n++] = i;
+        if (size == before && !memcmp(at, data + starts[i - 1], (size_t)size)) {
+            code[i] = code[i - 1];
+            continue;
         }
         before = size;
-        run[i] = n - 1;
+        for (slot = hash(at, size) % slots; table[slot] >= 0; slot = (slot + 1) % slots) {
+            int64_t first = firsts[table[slot]], other = ends[first] - starts[first];
+            if (other > same) other = same;
+            if (other == size && !memcmp(at, data + starts[first], (size_t)size)) break;
+        }
+        if (table[slot] >= 0) {
+            code[i] = table[slot];
+        } else {
+            if (n < slots / 2) table[slot] = n; /* beyond, a text that comes again is a new one */
+            code[i] = n;
+            firsts[n++] = i;
+        }
     }
     return n;
+}
+
+int64_t gather(const uint8_t *data, const int64_t *starts, const int64_t *ends,
+               const int64_t *lines, int64_t count, uint8_t *texts) {
+    uint8_t *at = texts;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t size = ends[lines[i]] - starts[lines[i]];
+        memcpy(at, data + starts[lines[i]], (size_t)size);
+        at += size;
+        *at++ = '\n';
+    }
+    return at - texts;
 }
 
 static int two(const uint8_t *at) { return (at[0] - '0') * 10 + at[1] - '0'; }

@@ -18,17 +18,20 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 
+_USUAL_BYTES = 32  # of a line, at least
+_SLOTS = 1 << 13  # of the table that finds a text again
 NO_TIME = int(np.iinfo(np.int64).min)
 _POINTER, _INT, _BYTES = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 _ARGUMENTS = {
     "values": [
-        _BYTES, _POINTER, _POINTER, _INT, _BYTES, _INT, _BYTES, _POINTER, _POINTER, _INT, _BYTES,
-        _INT, _POINTER, _POINTER,
+        _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _INT, _BYTES, _POINTER, _POINTER, _INT,
+        _BYTES, _INT, _POINTER, _POINTER,
     ],
     "requests": [
         _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _INT, _INT, _INT, _POINTER, _POINTER,
     ],
-    "runs": [_BYTES, _POINTER, _POINTER, _INT, _INT, _POINTER, _POINTER],
+    "distinct": [_BYTES, _POINTER, _POINTER, _INT, _INT, _POINTER, _INT, _POINTER, _POINTER],
+    "gather": [_BYTES, _POINTER, _POINTER, _POINTER, _INT, _POINTER],
     "stamps": [_BYTES, _POINTER, _INT, _POINTER],
     "newlines": [_BYTES, _INT, _INT, _POINTER],
 }  # fmt: skip
@@ -58,34 +61,57 @@ def _loop(name: str) -> Callable[..., int]:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The bytes of a block and where its lines stand in them."""
+    """The bytes of a block and where its lines stand in them.
+
+    Attributes:
+        offset: bytes of the file before it.
+    """
 
     data: bytes
     starts: Ints
     ends: Ints  # without their newlines
+    offset: int = 0
 
     @classmethod
-    def of(cls, data: bytes, offsets: Ints) -> Block:
-        """A block whose lines begin at these offsets of the file, each going on to the next."""
-        starts = np.ascontiguousarray(offsets - offsets[:1])
-        size = len(data) - data.endswith(b"\n")
-        return cls(data, starts, np.append(starts[1:] - 1, size))
+    def split(cls, data: bytes, offset: int = 0) -> Block:
+        """Lines are what newlines end; the last one may lack it."""
+        ends = newlines(data)
+        starts = np.append(0, ends + 1)
+        if data and not data.endswith(b"\n"):
+            return cls(data, starts, np.append(ends, len(data)), offset)
+        return cls(data, starts[:-1], ends, offset)
+
+    @property
+    def lines(self) -> int:
+        """How many there are."""
+        return len(self.starts)
+
+    @property
+    def ended(self) -> int:
+        """How many have a newline."""
+        return len(self.starts) - (len(self.data) > 0 and not self.data.endswith(b"\n"))
 
 
-def newlines(data: bytes, most: int) -> Ints:
-    """Where newlines stand, of which there are at most so many."""
+def newlines(data: bytes) -> Ints:
+    """Where newlines stand."""
     if not BUILT:
         return np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+    most = len(data) // _USUAL_BYTES + 1
     places = np.empty(most, np.int64)
-    return places[: _loop("newlines")(data, len(data), most, _at(places))]
+    if (n := _loop("newlines")(data, len(data), most, _at(places))) == most:
+        most = len(data)  # lines shorter than any of a server
+        places = np.empty(most, np.int64)
+        n = _loop("newlines")(data, len(data), most, _at(places))
+    return places[:n].copy()
 
 
 def values(
-    block: Block, head: bytes, texts: list[bytes], decimals: list[int], tail: bytes
+    block: Block, lines: Ints, head: bytes, texts: list[bytes], decimals: list[int], tail: bytes
 ) -> tuple[Ints, Ints]:
     """Lines that are `head`, then values behind fixed texts, then `tail`.
 
     Args:
+        lines: those to look at.
         head: text before the first value, any digit for its zeros.
         texts: one in front of each value.
         decimals: of each value, at most 6; -1 for a flag, True or False. A number has at most 15
@@ -95,12 +121,12 @@ def values(
         the places of such lines; and shape (values, lines): whole numbers and flags as 1 and 0 as
         they are, numbers with decimals as the bytes of float64.
     """
-    lines = len(block.starts)
-    rows, found = np.empty(lines, np.int64), np.empty((len(texts), lines), np.int64)
+    rows, found = np.empty(len(lines), np.int64), np.empty((len(texts), len(lines)), np.int64)
     text_ends, places = np.cumsum([len(text) for text in texts]), np.array(decimals, np.int64)
     n = _loop("values")(
-        block.data, _at(block.starts), _at(block.ends), lines, head, len(head), b"".join(texts),
-        _at(text_ends), _at(places), len(texts), tail, len(tail), _at(rows), _at(found),
+        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), head, len(head),
+        b"".join(texts), _at(text_ends), _at(places), len(texts), tail, len(tail), _at(rows),
+        _at(found),
     )  # fmt: skip
     return rows[:n], found[:, :n]
 
@@ -126,20 +152,39 @@ def requests(
     return rows[:n], places[:n]
 
 
-def runs(block: Block, starts: Ints, ends: Ints, same: int) -> tuple[Ints, Ints]:
-    """Runs of neighbouring texts that begin with the same so many bytes.
+def distinct(block: Block, starts: Ints, ends: Ints, same: int) -> tuple[Ints, Ints]:
+    """What texts say, by numbers: texts that begin with the same so many bytes are one. (Beyond
+    thousands of texts one that comes again, not straight behind, may have another number.)
 
     Args:
         starts, ends: of the texts in the block.
 
     Returns:
-        the number of each text's run, and the first text of each run.
+        the number of each text, and the first text of each number.
     """
-    run, firsts = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
-    n = _loop("runs")(
-        block.data, _at(starts), _at(ends), len(starts), same, _at(run), _at(firsts)
+    code, firsts = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
+    table = np.full(_SLOTS, -1, np.int64)
+    n = _loop("distinct")(
+        block.data, _at(starts), _at(ends), len(starts), same, _at(table), _SLOTS, _at(code),
+        _at(firsts),
     )  # fmt: skip
-    return run, firsts[:n]
+    return code, firsts[:n]
+
+
+def alike(numbers: Ints) -> tuple[Ints, Ints]:
+    """The same of whole numbers, which need no block: each is a text of eight bytes."""
+    starts = 8 * np.arange(len(numbers))
+    return distinct(Block(numbers.tobytes(), starts, starts + 8), starts, starts + 8, 8)
+
+
+def gather(block: Block, lines: Ints) -> bytes:
+    """The texts of some lines, each ended by a newline."""
+    size = int((block.ends[lines] - block.starts[lines]).sum()) + len(lines)
+    texts = np.empty(size, np.uint8)
+    _loop("gather")(
+        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), texts.ctypes.data
+    )
+    return texts.tobytes()
 
 
 def stamps(block: Block, places: Ints) -> tuple[Ints, int]:

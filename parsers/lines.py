@@ -9,6 +9,7 @@ import json
 import re
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from parsers import kernels
@@ -62,16 +63,32 @@ def split(data: bytes, offset: int, encoding: str | None = None) -> pl.DataFrame
     """
     if encoding:
         return _split_wide(data, offset, encoding)
-    if len(data) <= FEW_BYTES:
-        text = _few_lines(data)
-    else:
-        try:
-            text = _lines(data)["line"]
-        except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept
-            text = _lines(data.decode("utf-8", "replace").encode())["line"]
+    text = _texts(data)
     n = len(text)
-    starts = np.append(0, kernels.newlines(data, n) + 1)[:n] + offset
+    starts = np.append(0, kernels.newlines(data) + 1)[:n] + offset
     return pl.DataFrame([text, pl.Series("off", starts), pl.Series("no", np.arange(n))])
+
+
+def of_block(block: kernels.Block, at: npt.NDArray[np.int64], first: int = 0) -> pl.DataFrame:
+    """Some lines of a block as a frame like that of `split`.
+
+    Args:
+        at: which lines.
+        first: number of the block's first line.
+    """
+    data = block.data if len(at) == block.lines else kernels.gather(block, at)
+    off, no = block.starts[at] + block.offset, at + first
+    return pl.DataFrame([_texts(data), pl.Series("off", off), pl.Series("no", no)])
+
+
+def _texts(data: bytes) -> pl.Series:
+    """Column line."""
+    if len(data) <= FEW_BYTES:
+        return _few_lines(data)
+    try:
+        return _lines(data)["line"]
+    except pl.exceptions.ComputeError:  # some byte is no UTF-8: replaced, places kept
+        return _lines(data.decode("utf-8", "replace").encode())["line"]
 
 
 def _few_lines(data: bytes) -> pl.Series:

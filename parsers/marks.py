@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from parsers import tracebacks
+from parsers.block_text import Text
 from parsers.harmless import DUMP, REQUEST, harmless
 from parsers.heads import Head, last_stamp, read_head
 from parsers.records import RUNS
@@ -93,38 +94,38 @@ class Marker:
         self.literals = sorted({rule.literal for _, rule in self.rules})
 
     def read(
-        self, lines: pl.DataFrame, others: pl.Series, last: Head | None, final: bool = False
+        self, text: Text, last: Head | None, final: bool = False
     ) -> tuple[list[Mark], int | None]:
-        """Marks of a block of lines (columns line, off, no); `others` says which of them are
-        neither samples nor access lines.
+        """Marks of a block's lines that are neither samples nor access lines.
 
         A line without a stamp, its wrapper's included, takes that of the nearest stamped line
         before it, or `last`.
 
         Returns:
-            the marks in file order; and where in `lines` a traceback begins that the block's end
-            cut off, so that the next block can start with it, else None.
+            the marks in file order; and where among all lines a traceback begins that the block's
+            end cut off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
-        if not others.any():
+        found = text.rest.filter(~(pl.col("sample") | pl.col("access")))
+        if not found.height:
             return marks, None
-        found = lines.with_row_index("at").filter(others)
         found = found.filter(pl.col("line").str.contains_any(self.literals))
-        stamped = pl.col("wrap").is_not_null() if "wrap" in lines.columns else pl.lit(False)
-        for line, off, no, at, has_stamp in found.select(
-            "line", "off", "no", "at", stamped
-        ).iter_rows():
+        around = cache(text.whole)  # asked for where what stands around a line counts
+        stamped = pl.col("wrap").is_not_null() if "wrap" in found.columns else pl.lit(False)
+        for line, off, no, has_stamp in found.select("line", "off", "no", stamped).iter_rows():
             head = read_head(line)
             for mark in (self._mark(head, off, no), _harmless(head, off, no)):
                 if mark is None:
                     continue
                 if mark.kind in ("traceback", "fault") and tracebacks.MARK in line:
-                    trace = tracebacks.read(lines["line"], at, final)
+                    at = _place(around(), off)
+                    trace = tracebacks.read(around()["line"], at, final)
                     if trace is None:
                         return marks, at
                     mark = _with_traceback(mark, trace)
                 if mark.time is None and not has_stamp:
-                    before = last_stamp(lines, at) or last
+                    above = around()["line"].head(_place(around(), off))
+                    before = last_stamp(above) or last
                     if before is not None:
                         mark = replace(mark, date=before.date, time=before.time)
                 marks.append(mark)
@@ -184,6 +185,11 @@ class Marker:
             ends=rule.ends,
             effect=rule.effect,
         )
+
+
+def _place(lines: pl.DataFrame, off: int) -> int:
+    """Which of the lines begins at an offset."""
+    return int(lines["off"].search_sorted(off, side="left"))
 
 
 def _harmless(head: Head, off: int, no: int) -> Mark | None:

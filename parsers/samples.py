@@ -81,28 +81,25 @@ class Reader:
     _patterns: list[_Pattern] = field(default_factory=list)
     _forms: list[tuple[Kind, forms.Form]] = field(default_factory=list)
 
-    def take(self, block: Block, lines: pl.DataFrame) -> tuple[list[pl.DataFrame], Bools]:
+    def take(self, block: Block, head: pl.DataFrame) -> tuple[list[pl.DataFrame], Bools]:
         """Samples of those lines that have a form known so far, read straight from the bytes.
 
         Args:
-            lines: columns line, off, no: all lines of the block.
+            block: lines in no wrapper.
+            head: the first ones: columns line, off, no.
 
         Returns:
             frames as of `read`; and which lines they were.
         """
-        taken: Bools = np.zeros(lines.height, np.bool_)
+        taken: Bools = np.zeros(block.lines, np.bool_)
         frames: list[pl.DataFrame] = []
-        if not forms.pay(lines.height):
-            return frames, taken
         if not self._forms:
-            start = lines["line"].head(forms.FEWEST)
-            self.read(lines.head(forms.FEWEST).filter(start.str.contains_any(list(self.gates))))
-        off, no = lines["off"].to_numpy(), lines["no"].to_numpy()
+            self.read(head.filter(pl.col("line").str.contains_any(list(self.gates))))
         for kind, form in list(self._forms):
-            rows, values = form.take(block)
+            rows, values = form.take(block, np.flatnonzero(~taken))
             if len(rows):
-                printed = form.places(block, rows)
-                found = _found({"off": off[rows], "no": no[rows], **printed}, values)
+                places = {"off": block.starts[rows] + block.offset, "no": rows}
+                found = _found({**places, **form.places(block, rows)}, values)
                 frames.append(to_columns(kind, found, list(values)))
                 taken[rows] = True
         return frames, taken

@@ -75,20 +75,25 @@ def unwrap(text: pl.DataFrame) -> pl.DataFrame:
         where it prints none; null without) and zoned; off is where the text begins. One line can
         have given several rows, and several lines one.
     """
-    if text.height <= FEW_LINES and all(line.startswith(_PLAIN) for line in text["line"].to_list()):
-        return text
-    rows = text
-    for start in _PLAIN:
-        rows = rows.filter(~pl.col("line").str.starts_with(start))
-        if not rows.height:
-            return text
-    rows = rows.filter(pl.col("line").str.contains(_WRAPPED))
+    rows = wrapped(text)
     if not rows.height:
         return text
     others = text.join(rows.select("off"), on="off", how="anti")
     done = [_bare(others), *_peeled(_bare(rows))]
     whole = pl.concat(done).drop("who").sort("off", maintain_order=True)
     return apart(whole, "\n")
+
+
+def wrapped(text: pl.DataFrame) -> pl.DataFrame:
+    """Those lines (column line) that stand in a wrapper."""
+    if text.height <= FEW_LINES and all(line.startswith(_PLAIN) for line in text["line"].to_list()):
+        return text.clear()
+    rows = text
+    for start in _PLAIN:
+        rows = rows.filter(~pl.col("line").str.starts_with(start))
+        if not rows.height:
+            return rows
+    return rows.filter(pl.col("line").str.contains(_WRAPPED))
 
 
 def _bare(rows: pl.DataFrame) -> pl.DataFrame:

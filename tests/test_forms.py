@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from random import Random
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -75,9 +75,12 @@ def test_both_ways_give_the_same_samples(form: str, data: st.DataObject) -> None
 
 
 def block_of(texts: Sequence[str]) -> Block:
-    sizes = [len(text.encode()) + 1 for text in texts[:-1]]
-    data = "".join(f"{text}\n" for text in texts).encode()
-    return Block.of(data, np.cumsum([0, *sizes]))
+    return Block.split("".join(f"{text}\n" for text in texts).encode())
+
+
+def taken(form: Form, *texts: str) -> tuple[list[int], dict[str, Any]]:
+    rows, values = form.take(block_of(texts), np.arange(len(texts)))
+    return rows.tolist(), {name: column.tolist() for name, column in values.items()}
 
 
 def test_the_compiled_loops_are_built() -> None:
@@ -88,8 +91,8 @@ def test_all_lines_of_a_usual_log_are_read_by_their_form() -> None:
     line = SGLANG.format(day=1, hour=2, rank=0, n=3, tokens=400, flag=True, rate="5.25", queue=0)
     block = block_of([line] * 600)
     reader = Pipeline(SourceInfo("s"), "f")._readers.samples
-    frames, taken = reader.take(block, lines.split(block.data, 0))
-    assert taken.all()
+    frames, sampled = reader.take(block, lines.split(block.data, 0).head(forms.FEWEST))
+    assert sampled.all()
     assert frames[0]["gen_tok_s"].unique().to_list() == [5.25]
 
 
@@ -99,23 +102,30 @@ def test_numbers_of_every_width_are_those_that_python_reads(decimals: int) -> No
     whole = [int(rng.integers(0, 10**width)) for width in range(1, 18) for _ in range(50)]
     texts = [f"{n}.{n % 10**decimals:0{decimals}d}" if decimals else str(n) for n in whole]
     form = Form(b"n: ", {}, (_Value("n", b"", decimals),), b", #")
-    rows, values = form.take(block_of([f"n: {text}, #" for text in texts]))
+    rows, values = taken(form, *(f"n: {text}, #" for text in texts))
     fits = [len(text.replace(".", "")) <= 15 for text in texts]
-    assert rows.tolist() == np.flatnonzero(fits).tolist()
-    assert values["n"].tolist() == [float(t) for t, fit in zip(texts, fits, strict=True) if fit]
+    assert rows == np.flatnonzero(fits).tolist()
+    assert values["n"] == [float(t) for t, fit in zip(texts, fits, strict=True) if fit]
 
 
 @pytest.mark.parametrize("text", ["", ".5", "5", "05.2", "5.2", "5.231", "-5.23", "5.2x", "5,23"])
 def test_what_is_no_number_with_two_decimals_is_left_to_the_pattern(text: str) -> None:
     form = Form(b"n: ", {}, (_Value("n", b"", 2),), b"")
-    assert not len(form.take(block_of([f"n: {text}"]))[0])
+    assert taken(form, f"n: {text}")[0] == []
 
 
 def test_no_line_reads_into_the_next_one() -> None:
     form = Form(b"n: ", {}, (_Value("n", b"", 0), _Value("flag", b", ", None)), b"")
-    rows, values = form.take(block_of(["n: 1, True", "n: 2, Tr", "ue", "n: 3", ", False", "n: "]))
-    assert rows.tolist() == [0]
-    assert values["flag"].tolist() == [True]
+    rows, values = taken(form, "n: 1, True", "n: 2, Tr", "ue", "n: 3", ", False", "n: ")
+    assert rows == [0]
+    assert values["flag"] == [True]
+
+
+def test_lines_that_are_not_asked_for_are_not_read() -> None:
+    form = Form(b"n: ", {}, (_Value("n", b"", 0),), b"")
+    rows, values = form.take(block_of(["n: 1", "n: 2", "x", "n: 4"]), np.array([1, 2, 3]))
+    assert rows.tolist() == [1, 3]
+    assert values["n"].tolist() == [2, 4]
 
 
 def test_stamps_of_every_day_are_those_of_the_calendar() -> None:
@@ -141,13 +151,36 @@ def test_a_stamp_that_is_no_time_is_none(stamp: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "ab", "abc", "abd", "", "ä"]), max_size=30))
-def test_runs_of_texts_are_those_that_look_alike(found: list[str]) -> None:
-    block = block_of(found) if found else Block.of(b"", np.zeros(0, np.int64))
+def test_texts_that_begin_alike_get_one_number(found: list[str]) -> None:
+    block = block_of(found)
     for same in (2, 9):
-        run, firsts = kernels.runs(block, block.starts, block.ends, same)
+        code, firsts = kernels.distinct(block, block.starts, block.ends, same)
         keys = [text.encode()[:same] for text in found]
-        assert [keys[firsts[i]] for i in run] == keys
-        assert len(firsts) == sum(1 for _ in groupby(keys))
+        assert [keys[firsts[i]] for i in code] == keys
+        assert [keys[i] for i in firsts] == list(dict.fromkeys(keys))
+
+
+def test_numbers_of_many_texts_still_name_what_they_say() -> None:
+    texts = [str(i % 9_000) for i in range(30_000)]
+    block = block_of(texts)
+    code, firsts = kernels.distinct(block, block.starts, block.ends, 99)
+    assert [texts[firsts[i]] for i in code] == texts
+    numbers = np.array([int(text) << 40 for text in texts])
+    code, firsts = kernels.alike(numbers)
+    assert (numbers[firsts][code] == numbers).all()
+
+
+@given(st.lists(st.sampled_from(["", "a", "bc\r", "ä" * 9]), max_size=20), st.booleans())
+def test_a_block_has_the_lines_that_its_newlines_end(texts: list[str], ended: bool) -> None:
+    data = "\n".join(texts).encode() + b"\n" * ended
+    block = Block.split(data, 7)
+    frame = lines.split(data, 7)
+    assert_frame_equal(lines.of_block(block, np.arange(block.lines)), frame)
+    some = np.flatnonzero(np.arange(block.lines) % 3)
+    assert_frame_equal(lines.of_block(block, some), frame[some])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "BUILT", False)
+        assert_frame_equal(lines.split(data, 7), frame)
 
 
 ACCESS = st.builds(
@@ -196,4 +229,5 @@ def test_all_access_lines_are_read_by_their_form() -> None:
     readers.learn(line)
     (found,) = readers.take(block, free)
     assert len(found.rows) == 600
-    assert found.tail.unique().to_list() == [line.partition('"')[2]]
+    assert found.texts["tail"].to_list() == [line.partition('"')[2]]
+    assert not found.said.any()

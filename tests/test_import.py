@@ -98,7 +98,7 @@ def test_a_file_that_grew_is_read_on(store: Store, logs: Path) -> None:
 def test_many_blocks_equal_one_block(
     store: Store, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ingest.blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("ingest.blocks.BULK_BYTES", 1000)
     log = logs / "a.log"
     log.write_bytes(sglang_boot() + decodes(0, 300))
     import_logs(store, [str(log)])

@@ -19,7 +19,7 @@ from tests.growing import decodes, sglang_boot
 # Many small commits, so that there is something to interrupt.
 SCRIPT = (
     "import sys; from ingest import blocks, importer, reading\n"
-    "importer.OPEN_BYTES = 1 << 18; blocks.BLOCK_BYTES = 1 << 18\n"
+    "importer.OPEN_BYTES = 1 << 18; blocks.BULK_BYTES = 1 << 18\n"
     "import servescope; servescope.main()\n"
 )
 

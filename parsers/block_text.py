@@ -1,0 +1,81 @@
+"""The lines of a block as far as somebody has to look at them.
+
+Of a long log nearly all lines are read by their form, straight from the bytes. Texts are made of
+those that are left; of the others only where somebody asks for them (a traceback reads on from its
+first line, whatever comes; a line without a stamp takes the last one before it).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from parsers import lines
+from parsers.kernels import Block
+
+Ints = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.uint8]
+
+LEFT, SAMPLE, STAMPED, BARE = range(4)  # BARE: an access line that prints no stamp
+_TAIL = 50  # lines: mostly one of the last ones has a stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The lines of a block.
+
+    Attributes:
+        rest: lines that no form has read, in order: line, off, no, and in a wrapped block wrap
+            and zoned; once they were looked at, sample (it holds one) and access (it is one).
+        block: where all lines stand; None: `rest` is all of them.
+        kinds: what each line of the block is: LEFT, or what a form has read.
+        first: number of the block's first line.
+    """
+
+    rest: pl.DataFrame
+    block: Block | None = None
+    kinds: Kinds | None = None
+    first: int = 0
+
+    @property
+    def height(self) -> int:
+        """How many lines there are."""
+        return self.rest.height if self.block is None else self.block.lines
+
+    def numbered(self, first: int) -> Text:
+        """The same with line numbers that begin at `first`."""
+        rest = self.rest.with_columns(pl.col("no") + (first - self.first))
+        return replace(self, rest=rest, first=first)
+
+    def whole(self) -> pl.DataFrame:
+        """All lines, as `rest` has them."""
+        return self._with(LEFT, SAMPLE, STAMPED, BARE)
+
+    def stamped(self) -> pl.DataFrame:
+        """All lines but those of which a form knows that they print no stamp."""
+        return self._with(LEFT, SAMPLE, STAMPED)
+
+    def last(self) -> pl.DataFrame:
+        """The last lines, all as `rest` has them."""
+        if self.block is None:
+            return self.rest.tail(_TAIL)
+        return self._with(LEFT, SAMPLE, STAMPED, BARE, start=max(0, self.height - _TAIL))
+
+    def _with(self, *kinds: int, start: int = 0) -> pl.DataFrame:
+        if self.block is None or self.kinds is None:
+            return self.rest
+        wanted = np.isin(self.kinds, [kind for kind in kinds if kind != LEFT])
+        wanted[:start] = False
+        at = np.flatnonzero(wanted)
+        sample = pl.Series(self.kinds[at] == SAMPLE)
+        taken = lines.of_block(self.block, at, self.first).with_columns(
+            sample=sample, access=~sample
+        )
+        rest = self.rest
+        if start:
+            rest = rest.filter(pl.col("no") >= self.first + start)
+        both = pl.concat([rest, taken.select(rest.columns)])
+        return both.sort("off", maintain_order=True)
