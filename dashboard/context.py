@@ -48,13 +48,25 @@ class SourceStatus(Protocol):
     def tags(self) -> Sequence[str]: ...
 
 
+class LogLine(Protocol):
+    """A line of a log, secrets redacted."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def file_id(self) -> str | None: ...  # None: not known
+    @property
+    def line_no(self) -> int | None: ...  # from 1
+
+
 class Supervisor(Protocol):
     """The part of the ingest supervisor that the pages need."""
 
     def start(self) -> None: ...
     def stop(self) -> None: ...
     def status(self) -> Sequence[SourceStatus]: ...
-    def tail(self, source_id: str, n: int) -> Sequence[str]: ...
+    def lines(self, source_id: str, n: int) -> Sequence[LogLine]: ...  # the last ones
+    def around(self, file_id: str, byte_offset: int, line_no: int) -> Sequence[LogLine]: ...
     def test(self, location: str) -> Mapping[str, Any]: ...  # a look; nothing is stored
     def add(
         self, location: str, label: str | None, zone: str | None, tags: Sequence[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -15,13 +15,26 @@ from data import export, pictures
 _TABLE_HEIGHT: Final = 240
 
 
-def show(figure: Figure, columns: Mapping[str, Any] | None = None) -> None:
+def show(
+    figure: Figure,
+    columns: Mapping[str, Any] | None = None,
+    on_point: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
+) -> None:
     """The chart, and below it "Show as table", "Save" and "Meaning".
 
     Args:
         columns: titles and units of the table's columns, where their names do not say them.
+        on_point: called with the point that was clicked, where the figure has points to choose.
     """
-    st.vega_lite_chart(figure.spec, key=f"chart_{figure.key}", alt=figure.alt, width="stretch")
+    key = f"chart_{figure.key}"
+    shown: dict[str, Any] = {"key": key, "alt": figure.alt, "width": "stretch"}
+    if figure.click is not None and on_point is not None:
+        choose, name = on_point, figure.click
+        shown |= {
+            "on_select": lambda: choose(st.session_state[key]["selection"].get(name, [])),
+            "selection_mode": name,
+        }
+    st.vega_lite_chart(figure.spec, **shown)
     with st.container(horizontal=True, key=f"below_{figure.key}"):
         table = st.expander(
             "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -11,9 +12,53 @@ import streamlit as st
 
 from dashboard import sentences
 from dashboard.context import Context, SourceStatus
+from dashboard.live_log import Excerpt
+from dashboard.picture import Picture
+from dashboard.sentences import Badge
 from data import queries
 
+_PAUSED: Final = "live_paused"
+_SHOWN: Final = "live_shown"
 LATEST: Final = "latest:"  # before a source_id: whatever run of that source started last
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What stands on the page; a paused page keeps showing it."""
+
+    of: tuple[str, str]  # what was chosen: server or run, and window
+    run_id: str
+    picture: Picture
+    line: str  # the headline
+    server: Badge
+    idle: bool
+    log: Excerpt | None  # the end of the log; None while another moment is looked at
+    at: datetime = field(default_factory=datetime.now)
+
+
+def is_paused() -> bool:
+    """Whether the reader has stopped the page."""
+    return _PAUSED in st.session_state
+
+
+def pause_or_go_on() -> None:
+    """Keep what is shown, or show again what there is now."""
+    if st.session_state.pop(_PAUSED, None) is None and _SHOWN in st.session_state:
+        st.session_state[_PAUSED] = st.session_state[_SHOWN]
+
+
+def paused(choice: str, window: str) -> View | None:
+    """What is kept; choosing another run or time ends it, a new start of the server does not."""
+    view: View | None = st.session_state.get(_PAUSED)
+    if view is not None and view.of != (choice, window):
+        del st.session_state[_PAUSED]
+        return None
+    return view
+
+
+def shown(view: View) -> None:
+    """Remember what stands on the page."""
+    st.session_state[_SHOWN] = view
 
 
 def choices(context: Context) -> dict[str, str]:

@@ -16,8 +16,9 @@ from typing import Any, Final
 import streamlit as st
 
 from dashboard import theme
+from dashboard.charts.bands import bands, sentence
 from dashboard.charts.figure import Figure
-from dashboard.charts.live import figures
+from dashboard.charts.live import figures, sparks
 from dashboard.charts.marks import marks
 from dashboard.context import Context
 from data import queries
@@ -44,6 +45,15 @@ class Picture:
     card: Mapping[str, Any]
     tiles: queries.LiveTiles | None
     figures: Sequence[Figure]
+    sparks: Mapping[str, Sequence[float]]  # the shape of the curves, by their column
+    bench: str | None  # the benchmark points of this time, in words
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    figures: Sequence[Figure]
+    sparks: Mapping[str, Sequence[float]]
+    bench: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +74,14 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
     card, tiles = _state(context, store, run_id, changes)
     span = _span(card, WINDOWS[window])
     if span is None:
-        return Picture(card, tiles, [])
+        return Picture(card, tiles, [], {}, None)
     drawn = _drawn.get((run_id, window))
     if drawn is None or monotonic() - drawn.at >= drawn.wait_s:
         bucket_s = (span[1] - span[0]).total_seconds() / _POINTS
         wait_s = min(bucket_s / 4, _LONGEST_WAIT_S)
         drawn = _drawn[run_id, window] = _Drawn(changes, monotonic(), wait_s)
-    made = _figures(context, card, tiles, store, run_id, window, drawn.changes)
-    return Picture(card, tiles, made)
+    made = _drawing(context, card, tiles, store, run_id, window, drawn.changes)
+    return Picture(card, tiles, made.figures, made.sparks, made.bench)
 
 
 def _changes_of(context: Context, run_id: str) -> Changes:
@@ -90,13 +100,12 @@ def _state(
     with _context.store.cursor() as con:
         card = queries.run_card(con, run_id)
         assert card is not None, run_id
-        if card["end_state"] == "crashed":
-            card["fault"] = queries.first_fault(con, run_id)
+        card["fault"] = queries.first_fault(con, run_id) if card["n_faults"] else None
         return card, queries.live_tiles(con, card)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
-def _figures(
+def _drawing(
     _context: Context,
     _card: Mapping[str, Any],
     _tiles: queries.LiveTiles | None,
@@ -104,16 +113,19 @@ def _figures(
     run_id: str,
     window: str,
     changes: Changes,
-) -> Sequence[Figure]:
+) -> _Drawing:
     span = _span(_card, WINDOWS[window])
     assert span is not None, run_id
     points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
     with _context.store.cursor() as con:
         curves = queries.series(con, run_id, *span, points=points)
         events = marks(queries.marked_events(con, run_id), _card)
+        served = bands(queries.bench_points(con, run_id), span)
     cap = None if _tiles is None else _tiles.running_cap
     speculates = _card["spec_algorithm"] is not None
-    return figures(curves, events, span, theme.run_slot(run_id), cap, speculates=speculates)
+    slot = theme.run_slot(run_id)
+    made = figures(curves, events, span, slot, cap, speculates=speculates, bands=served)
+    return _Drawing(made, sparks(curves), sentence(served))
 
 
 def _span(card: Mapping[str, Any], window_s: float | None) -> tuple[datetime, datetime] | None:

@@ -226,6 +226,7 @@ class Tile:
     value: str
     detail: str
     definition: str
+    column: str = ""  # of the curve whose shape it can show
 
 
 def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list[Tile]:
@@ -242,6 +243,7 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
             f"last {words.number(last)}" if last else "sum over ranks",
             "Tokens generated a second, as the latest line of each rank prints it, summed over "
             "data-parallel ranks; idle ranks add nothing.",
+            "gen_tok_s",
         ),
         Tile(
             "Running, requests",
@@ -249,12 +251,14 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
             scope if now is None or now.running_cap else f"{scope}, cap unknown",
             "Requests in the running batch, summed over ranks, of the sum of the ranks' caps "
             "(max_running_requests or max_num_seqs as the server printed it).",
+            "running_reqs",
         ),
         Tile(
             "Queue, requests",
             words.whole(_of(now, "queued_reqs")),
             scope,
             "Requests that wait for a place in the running batch, summed over ranks.",
+            "queued_reqs",
         ),
         Tile(
             "Accept length, tok",
@@ -263,6 +267,7 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
             "Tokens a verification step yields for a request, bonus token included: 1.0 means "
             "that no draft token was accepted. The strict rate is accepted over proposed draft "
             "tokens, without the bonus token.",
+            "accept_len",
         ),
         Tile(
             "KV use",
@@ -270,6 +275,7 @@ def tiles(card: Mapping[str, Any], now: LiveTiles | None, *, idle: bool) -> list
             "worst rank",
             "Share of the KV cache pool in use, of the rank that uses most. Near 100 % requests "
             "wait or are retracted.",
+            "kv_usage",
         ),
     ]
 

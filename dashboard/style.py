@@ -19,6 +19,9 @@ _CSS: Final = """<style>
 .st-key-tiles {{
     display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.75rem;
 }}
+/* As high without a curve as with one: nothing moves when the first sample comes. */
+[class*="st-key-tile_"] {{ min-height: 12.4rem; gap: 0.25rem; }}
+[data-testid="stMetricDelta"] {{ color: {text}; }}
 .st-key-q textarea {{ font-family: "Source Code Pro", monospace; font-size: 0.875rem; }}
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
@@ -31,4 +34,8 @@ _CSS: Final = """<style>
 def apply() -> None:
     """Add the style sheet to the page."""
     page = theme.page(dark=st.context.theme.type == "dark")
-    st.html(_CSS.format(background=page["backgroundColor"], border=page["borderColor"]))
+    st.html(
+        _CSS.format(
+            background=page["backgroundColor"], border=page["borderColor"], text=page["textColor"]
+        )
+    )

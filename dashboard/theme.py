@@ -7,6 +7,7 @@ from typing import Any, Final
 from data.palette import DARK, LIGHT, slot
 
 RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
+CHOSEN: Final = "#C2188B"  # the moment that the reader has chosen: 3:1 on both backgrounds
 FAULT: Final = "#D9480F"
 WARNING: Final = "#A87900"  # 3:1 on both backgrounds, as FAULT
 

@@ -1,4 +1,4 @@
-"""The run without speculation that a speculative one is held against."""
+"""What a run is held against: one without speculation, or the one that the user has marked."""
 
 from __future__ import annotations
 
@@ -23,3 +23,18 @@ def find_base(con: duckdb.DuckDBPyConnection, run: RunData) -> RunData | None:
         if base.steady.height and not speculation.not_comparable(run, base):
             return base
     return None
+
+
+_STEADY = """
+SELECT running_reqs, sum(gen_tok_s * interval_s) / sum(interval_s)
+FROM counted_timed
+WHERE run_id = $run_id AND "window" = 'steady' AND gen_tok_s IS NOT NULL AND interval_s > 0
+    AND running_reqs > 0
+GROUP BY running_reqs
+"""
+
+
+def steady_rates(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[int, float]:
+    """Tokens per second of one rank, Σ tokens / Σ seconds of steady windows, by running requests
+    of that rank."""
+    return dict(con.execute(_STEADY, {"run_id": run_id}).fetchall())

@@ -105,6 +105,15 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def latest(con: duckdb.DuckDBPyConnection, file_id: str) -> Checkpoint | None:
+    """The latest checkpoint of this generation."""
+    row = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE file_id = {literal(file_id)} "
+        "ORDER BY seq DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else Checkpoint(*row)
+
+
 def latest_seq(con: duckdb.DuckDBPyConnection, file_id: str) -> int:
     """The highest seq of this generation, 0 if nothing of it is stored."""
     row = con.execute(

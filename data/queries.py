@@ -142,6 +142,12 @@ def compared_with(con: duckdb.DuckDBPyConnection, run_id: str) -> str | None:
     return None if row is None else str(row[0])
 
 
+def notes_written(con: duckdb.DuckDBPyConnection) -> int:
+    """How often the user has said something of a run: grows when a baseline is marked."""
+    row = con.execute("SELECT count(*) FROM run_notes").fetchone()
+    return 0 if row is None else int(row[0])
+
+
 def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
     """Counts and sums that differ after every append that stored something of this run."""
     row = con.execute(

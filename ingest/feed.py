@@ -53,10 +53,16 @@ class Feed:
             done, whole = reading.file.progress(reading.offset)
             self._size = max(self._size, reading.offset)
             if whole - done <= TAIL_WITHIN_BYTES:
-                self._board.keep(append.data)
+                self.show(append)
             else:
                 share = round(100 * done / max(1, whole), 1)
                 self._board.set(state=status.CATCHING_UP, percent=share, error=None)
+
+    def show(self, append: Append) -> None:
+        """Keep its lines for the eye, numbered where none was skipped."""
+        whole = append.size == len(append.data)
+        after = append.checkpoint.line_no if whole else None
+        self._board.keep(append.data, append.checkpoint.file_id, after)
 
     def put(self, append: Append) -> None:
         """Queue an append; the board is told when it is stored."""

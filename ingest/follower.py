@@ -247,7 +247,7 @@ class Follower(Worker):
         if start:
             before = before.partition(b"\n")[2]
         if before:
-            self._board.keep(before)
+            self._board.keep(before, reading.file_id, reading.line_no)
 
     def _rotate(self, reading: Reading) -> None:
         """Another file stands under the path: finish the old one, then begin the new one."""

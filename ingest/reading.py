@@ -68,6 +68,11 @@ class Reading:
         return self._offset
 
     @property
+    def line_no(self) -> int:
+        """The number of the line that begins at the offset."""
+        return self._pipeline.line_no
+
+    @property
     def seq(self) -> int:
         """Of the latest checkpoint that was made."""
         return self._ledger.seq

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from parsers.server_args import redact_text
+from ingest.lines import Line, cut
 
 TAIL_LINES = 2000
-_SHOWN_CHARS = 4000
 
 FOLLOWING = "following"
 CATCHING_UP = "catching up"
@@ -53,7 +52,7 @@ class StatusBoard:
 
     def __init__(self, source_id: str, label: str | None) -> None:
         self._status = SourceStatus(source_id, label)
-        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._tail: deque[Line] = deque(maxlen=TAIL_LINES)
         self._lock = threading.Lock()
 
     def set(self, **changes: Any) -> None:
@@ -72,14 +71,16 @@ class StatusBoard:
         with self._lock:
             return self._status
 
-    def keep(self, data: bytes) -> None:
-        """Keep the last lines of a block; secrets go before anything else sees them."""
-        lines = data.rstrip(b"\n").rsplit(b"\n", TAIL_LINES)[-TAIL_LINES:]
-        shown = [redact_text(line.decode(errors="replace"))[:_SHOWN_CHARS] for line in lines]
+    def keep(self, data: bytes, file_id: str | None = None, next_line: int | None = None) -> None:
+        """Keep the last lines of a block; secrets go before anything else sees them.
+
+        `next_line`: the number of the line that begins behind the block, where it is known.
+        """
+        shown = cut(data, TAIL_LINES, file_id, next_line)
         with self._lock:
             self._tail.extend(shown)
 
-    def tail(self, n: int) -> list[str]:
+    def lines(self, n: int) -> list[Line]:
         """The last n lines, oldest first."""
         with self._lock:
             return list(self._tail)[-n:] if n > 0 else []

@@ -154,7 +154,7 @@ class StreamFollower(Worker):
 
     def _put(self, append: Append) -> None:
         self._feed.put(append)
-        self._board.keep(append.data)
+        self._feed.show(append)
 
     def _read_pipe(self) -> None:
         """Standard input, until it is closed: it cannot be read again, so it is one generation."""

@@ -20,6 +20,7 @@ from ingest import status
 from ingest.claims import Claims
 from ingest.config import Remembered, SourceSpec
 from ingest.follower import Follower
+from ingest.lines import Line, around
 from ingest.pipeline import SourceInfo
 from ingest.probe import check, probe
 from ingest.sources.command import CommandSource, is_command
@@ -101,8 +102,16 @@ class Supervisor:
 
     def tail(self, source_id: str, n: int) -> list[str]:
         """The last n lines of a source, secrets redacted, oldest first."""
+        return [line.text for line in self.lines(source_id, n)]
+
+    def lines(self, source_id: str, n: int) -> list[Line]:
+        """The same with the places of the lines."""
         board = self._boards.get(source_id)
-        return board.tail(n) if board else []
+        return board.lines(n) if board else []
+
+    def around(self, file_id: str, byte_offset: int, line_no: int) -> list[Line]:
+        """The lines around a place, out of the file as it lies: see `ingest.lines.around`."""
+        return around(self._store, file_id, byte_offset, line_no)
 
     def test(self, location: str) -> dict[str, Any]:
         """Look at a source without storing anything: see `ingest.probe.probe`."""

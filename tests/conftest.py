@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from data.store import Store
 
 # Other work on the machine must not turn a property red; CI draws the same examples each time.
 hypothesis.settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
@@ -44,3 +49,40 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SERVESCOPE_STORE", raising=False)
     return home
+
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Store]:
+    """A store without anything in it."""
+    import streamlit
+
+    from data.store import Store
+
+    with Store.open(tmp_path / "store.duckdb") as opened:
+        yield opened
+    streamlit.cache_resource.clear()
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with every bundled log, imported through the real pipeline. Tests only read it."""
+    from data.store import Store
+    from ingest.importer import import_logs
+
+    with Store.open(tmp_path_factory.mktemp("small") / "store.duckdb") as opened:
+        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The same with the benchmark results beside the logs. What a test changes it puts back."""
+    from data.store import Store
+    from ingest.imports import import_paths
+
+    with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
+        import_paths(opened, [str(SAMPLES)])
+        yield opened

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
@@ -24,16 +26,29 @@ HOSTILE = (
 
 
 def shown(
-    page: Callable[[], None], store: Store, query: dict[str, str | list[str]] | None = None
+    page: Callable[[], None],
+    store: Store,
+    query: Mapping[str, str | list[str]] | None = None,
+    *,
+    supervisor: Supervisor | None = None,
+    state: Mapping[str, Any] | None = None,
 ) -> AppTest:
     """A page over this store, opened with these parameters in its address."""
-    context.enter(context.Context(store, Supervisor(store, [])))
-    test = AppTest.from_function(page, default_timeout=60)
-    for name, value in (query or {}).items():
-        test.query_params[name] = value
+    context.enter(context.Context(store, supervisor or Supervisor(store, [])))
+    test = AppTest.from_function(page, default_timeout=120)
+    for name, value in (state or {}).items():
+        test.session_state[name] = value
+    for name, parameter in (query or {}).items():
+        test.query_params[name] = parameter
     test.run()
     assert not test.exception
     return test
+
+
+def log_lines(test: AppTest) -> list[dict[str, str]]:
+    """The lines of the log as the page sends them: id, no, level, text."""
+    found: list[dict[str, str]] = json.loads(test.get("bidi_component")[0].proto.json)["lines"]
+    return found
 
 
 def first_line(test: AppTest) -> str:

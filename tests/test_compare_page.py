@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from data import queries
 from data.store import Store
 from ingest.importer import import_logs
 from tests import capped, hostile
-from tests.pages import SAMPLES, first_line, shown
+from tests.pages import first_line, shown
 
 
 def compare_page() -> None:
     from dashboard.pages import compare
 
     compare.page()
-
-
-@pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store.duckdb") as opened:
-        yield opened
-    st.cache_resource.clear()
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
-        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
-        yield opened
-    st.cache_resource.clear()
 
 
 def compared(store: Store, base: str, *others: str) -> AppTest:
@@ -53,9 +36,9 @@ def test_an_empty_store_says_what_to_do(empty: Store) -> None:
     assert "servescope import" in test.info[0].value
 
 
-def test_the_verdict_is_the_command_s(demo: Store) -> None:
-    base, other = run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram")
-    test = compared(demo, base, other)
+def test_the_verdict_is_the_command_s(small: Store) -> None:
+    base, other = run_of(small, "sglang-0.5.23-base"), run_of(small, "sglang-0.5.23-ngram")
+    test = compared(small, base, other)
     assert first_line(test).startswith(
         "sglang-0.5.23-ngram/server.log is faster: 1.87 times sglang-0.5.23-base/server.log "
         "at equal running counts (1) (within-run 95 % interval"
@@ -69,29 +52,31 @@ def test_the_verdict_is_the_command_s(demo: Store) -> None:
     assert any("A speculative step costs" in text.value for text in test.text)
 
 
-def test_the_address_names_the_runs_and_restores_them(demo: Store) -> None:
-    base, other = run_of(demo, "vllm-0.32.0-base"), run_of(demo, "vllm-0.32.0-ngram")
-    test = compared(demo, base, other)
+def test_the_address_names_the_runs_and_restores_them(small: Store) -> None:
+    base, other = run_of(small, "vllm-0.32.0-base"), run_of(small, "vllm-0.32.0-ngram")
+    test = compared(small, base, other)
     assert test.selectbox(key="compare_base").value == base
-    third = run_of(demo, "sglang-0.5.23-base")
+    third = run_of(small, "sglang-0.5.23-base")
     test.multiselect(key="compare_with").set_value([other, third]).run()
     assert not test.exception
     assert test.query_params["base"] == base
     assert test.query_params["with"] == [other, third]
-    again = compared(demo, base, other, third)
+    again = compared(small, base, other, third)
     assert first_line(again) == first_line(test)
 
 
-def test_what_is_not_there_is_left_out_of_the_choice(demo: Store) -> None:
-    test = compared(demo, "no such run", "nor this")
+def test_what_is_not_there_is_left_out_of_the_choice(small: Store) -> None:
+    test = compared(small, "no such run", "nor this")
     assert not test.error
     assert test.selectbox(key="compare_base").value != "no such run"
     test.multiselect(key="compare_with").set_value([]).run()
     assert first_line(test) == "Choose what to compare with the baseline."
 
 
-def test_all_settings_and_every_axis_can_be_shown(demo: Store) -> None:
-    test = compared(demo, run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram"))
+def test_all_settings_and_every_axis_can_be_shown(small: Store) -> None:
+    test = compared(
+        small, run_of(small, "sglang-0.5.23-base"), run_of(small, "sglang-0.5.23-ngram")
+    )
     few = len(test.dataframe[2].value)
     test.toggle(key="all").set_value(True).run()
     assert len(test.dataframe[2].value) > 10 * few

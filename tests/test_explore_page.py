@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
 import altair as alt
 import polars as pl
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard import explore_view
@@ -20,8 +17,7 @@ from dashboard.question_job import AT_ONCE, QuestionJob
 from data import export
 from data.question import select
 from data.store import Store
-from ingest.importer import import_logs
-from tests.pages import HOSTILE, SAMPLES, first_line, shown, write_hostile
+from tests.pages import HOSTILE, first_line, shown, write_hostile
 from tests.server import wait_until
 from tests.test_sql_check import ENDLESS
 
@@ -30,21 +26,6 @@ def explore_page() -> None:
     from dashboard.pages import explore
 
     explore.page()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store.duckdb") as opened:
-        yield opened
-    st.cache_resource.clear()
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store with every bundled log."""
-    with Store.open(tmp_path_factory.mktemp("small") / "store.duckdb") as opened:
-        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
-        yield opened
 
 
 def answered(test: AppTest) -> AppTest:
@@ -64,8 +45,8 @@ def asked(store: Store, query: str, **choices: str) -> AppTest:
     return answered(shown(explore_page, store, {"q": query, **choices}))
 
 
-def test_an_empty_store_answers_too(store: Store) -> None:
-    test = answered(shown(explore_page, store))
+def test_an_empty_store_answers_too(empty: Store) -> None:
+    test = answered(shown(explore_page, empty))
     assert first_line(test).startswith("No rows, in ")
     assert not test.error
     assert "runs" in test.selectbox(key="view").options
@@ -132,13 +113,13 @@ def test_more_questions_than_places_wait(small: Store) -> None:
     assert "question" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_hostile_text_is_text_on_the_page_and_in_files(store: Store) -> None:
-    write_hostile(store)
-    test = asked(store, "SELECT label, title, evidence FROM events JOIN runs USING (run_id)")
+def test_hostile_text_is_text_on_the_page_and_in_files(empty: Store) -> None:
+    write_hostile(empty)
+    test = asked(empty, "SELECT label, title, evidence FROM events JOIN runs USING (run_id)")
     assert set(test.dataframe[0].value["label"]) == set(HOSTILE)
-    test = asked(store, 'SELECT count(*) AS "<b>|*n*", \'x\' AS "=1+1" FROM events')
+    test = asked(empty, 'SELECT count(*) AS "<b>|*n*", \'x\' AS "=1+1" FROM events')
     assert not test.error
-    with store.cursor() as con:
+    with empty.cursor() as con:
         frame = select(con, "SELECT evidence FROM events", 100, 30.0)
     read = pl.read_csv(io.BytesIO(export.render(frame, "csv")))["evidence"]
     assert not read.str.contains(r"^[=+\-@]").any()

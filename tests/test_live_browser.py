@@ -107,6 +107,12 @@ def tile(page: Page, label: str) -> str:
     return value.inner_text()
 
 
+def heights(page: Page) -> list[float]:
+    """Of the tiles, in pixels."""
+    boxes = [tile.bounding_box() for tile in page.locator('[class*="st-key-tile_"]').all()]
+    return [box["height"] for box in boxes if box is not None]
+
+
 def headline(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.get_by_role("heading", name=text)).to_be_visible(timeout=WAIT_MS)
 
@@ -163,9 +169,45 @@ def test_the_strip_stays_in_sight(site: Site, page: Page) -> None:
 
 def test_log_text_is_never_markup(site: Site, page: Page) -> None:
     site.append("{at} <img src=x onerror=alert(1)> **bold** [link](javascript:alert(1))")
-    tail = page.get_by_test_id("stCode").last
-    expect(tail).to_contain_text("<img src=x onerror=alert(1)> **bold** [link]", timeout=WAIT_MS)
+    hostile = page.locator(".log .line", has_text="<img src=x onerror=alert(1)> **bold** [link]")
+    expect(hostile).to_have_count(1, timeout=WAIT_MS)
     assert page.locator("img[src=x]").count() == 0
+
+
+def test_from_a_point_to_its_line_and_back(site: Site, page: Page) -> None:
+    site.append(*(decode(2, 100.0 + n) for n in range(20)))
+    last = page.locator(".log .line", has_text="throughput (token/s): 119.0")
+    expect(last).to_have_count(1, timeout=WAIT_MS)
+    chart = page.get_by_test_id("stVegaLiteChart").first
+    chart.click(position={"x": 900, "y": 90})
+    page.wait_for_url(re.compile("at=2026"), timeout=WAIT_MS)
+    marked = page.locator(".log .marked")
+    expect(marked).to_have_count(1, timeout=WAIT_MS)
+    expect(marked).to_be_in_viewport()
+    other = page.locator(".log .line", has_text="throughput (token/s): 103.0")
+    other.click()
+    expect(marked).to_contain_text("103.0", timeout=WAIT_MS)
+    stamp = re.search(r"\[(\S+) (\S+)\]", other.inner_text())
+    assert stamp is not None
+    assert f"at={stamp[1]}T{stamp[2].replace(':', '%3A')}" in page.url
+    page.get_by_role("button", name="Back to the newest lines").click()
+    expect(marked).to_have_count(0, timeout=WAIT_MS)
+    expect(last).to_be_in_viewport(timeout=WAIT_MS)
+
+
+def test_a_paused_page_stands_still(site: Site, page: Page) -> None:
+    site.append(decode(2, 210.0))
+    expect(page.locator(".log .line", has_text="210.0")).to_have_count(1, timeout=WAIT_MS)
+    page.get_by_role("button", name="Pause").click()
+    strip = page.locator(".st-key-status")
+    expect(strip).to_contain_text("view paused at", timeout=WAIT_MS)
+    site.append(decode(2, 211.0))
+    expect(strip).to_contain_text("last line now", timeout=WAIT_MS)  # reading goes on
+    assert page.locator(".log .line", has_text="211.0").count() == 0
+    before = heights(page)
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".log .line", has_text="211.0")).to_have_count(1, timeout=WAIT_MS)
+    assert heights(page) == before
 
 
 def test_a_choice_is_kept_in_the_address(site: Site, page: Page) -> None:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dashboard import context, picture
 from dashboard.app import FRAME
 from data import queries
 from data.store import Store
-from ingest.importer import import_logs
 from ingest.supervisor import SourceSpec, Supervisor
+from tests.pages import SAMPLES, first_line, log_lines, shown
 from tests.server import wait_until
 
-SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 LOG = SAMPLES / "sglang-0.5.23-ngram" / "server.log"
 
 
@@ -34,43 +30,16 @@ def runs_page() -> None:
     runs.page()
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store.duckdb") as opened:
-        yield opened
-    st.cache_resource.clear()
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store with every bundled log, imported through the real pipeline."""
-    with Store.open(tmp_path_factory.mktemp("small") / "store.duckdb") as opened:
-        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
-        yield opened
-
-
-def shown(page: object, store: Store, supervisor: Supervisor | None = None) -> AppTest:
-    context.enter(context.Context(store, supervisor or Supervisor(store, [])))
-    test = AppTest.from_function(page, default_timeout=60)  # type: ignore[arg-type]
-    test.run()
-    assert not test.exception
-    return test
-
-
-def first_line(test: AppTest) -> str:
-    return str(test.subheader[0].value).replace("\\", "")
-
-
-def test_an_empty_store_says_what_to_do(store: Store) -> None:
-    assert "servescope up" in shown(live_page, store).info[0].value
-    runs = shown(runs_page, store)
+def test_an_empty_store_says_what_to_do(empty: Store) -> None:
+    assert "servescope up" in shown(live_page, empty).info[0].value
+    runs = shown(runs_page, empty)
     assert first_line(runs) == "No runs yet."
     assert "servescope import" in runs.info[0].value
 
 
-def test_a_source_without_lines_is_named(store: Store, tmp_path: Path) -> None:
-    supervisor = Supervisor(store, [SourceSpec(str(tmp_path / "server.log"))])
-    test = shown(live_page, store, supervisor)
+def test_a_source_without_lines_is_named(empty: Store, tmp_path: Path) -> None:
+    supervisor = Supervisor(empty, [SourceSpec(str(tmp_path / "server.log"))])
+    test = shown(live_page, empty, supervisor=supervisor)
     assert "No server start has been seen yet" in test.info[0].value
     assert str(tmp_path / "server.log") in test.text[0].value
 
@@ -125,25 +94,25 @@ def test_runs_has_one_row_a_start(small: Store) -> None:
     assert table["cap"].max() == 4096
 
 
-def test_a_store_being_written_is_followed(store: Store, tmp_path: Path) -> None:
+def test_a_store_being_written_is_followed(empty: Store, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     content = LOG.read_bytes()
     middle = content.index(b"Prefill batch")
     log.write_bytes(content[: content.rindex(b"\n", 0, middle) + 1])
-    supervisor = Supervisor(store, [SourceSpec(str(log))])
+    supervisor = Supervisor(empty, [SourceSpec(str(log))])
     supervisor.start()
     try:
         wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is seen")
-        wait_until(lambda: store.revision > 0, "the start is stored")
-        test = shown(live_page, store, supervisor)
+        wait_until(lambda: empty.revision > 0, "the start is stored")
+        test = shown(live_page, empty, supervisor=supervisor)
         line = r"Starting since (2026-11-29 )?15:00:12; not ready yet\."
         assert re.fullmatch(line, first_line(test))
-        before = store.revision
+        before = empty.revision
         with log.open("ab") as file:
             file.write(content[log.stat().st_size :])
-        wait_until(lambda: store.revision > before, "the rest is stored")
+        wait_until(lambda: empty.revision > before, "the rest is stored")
         wait_until(lambda: _stopped(test), "the page shows the end")
-        assert test.code[0].value.count("\n") > 10
+        assert len(log_lines(test)) > 10
     finally:
         supervisor.stop()
 
@@ -154,11 +123,11 @@ def _stopped(test: AppTest) -> bool:
     return first_line(test).startswith("Server stopped at")
 
 
-def test_a_damaged_store_is_one_clear_line(store: Store) -> None:
-    with store.cursor() as con:
+def test_a_damaged_store_is_one_clear_line(empty: Store) -> None:
+    with empty.cursor() as con:
         con.execute("DROP VIEW runs")
     for page in (live_page, runs_page):
-        test = shown(page, store)
+        test = shown(page, empty)
         assert test.error[0].value.startswith("The store could not be read:")
         assert "import the logs again" in test.error[0].value
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboard import context
 from data import notes, queries
 from data.store import Store
 from ingest.imports import import_paths
-from ingest.supervisor import Supervisor
 from parsers import records
-from tests import hostile
+from tests import hostile, pages
 from tests.frames import Frames, at
 from tests.pages import SAMPLES, first_line
 
@@ -32,32 +28,10 @@ def run_page() -> None:
     run.page()
 
 
-@pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store.duckdb") as opened:
-        yield opened
-    st.cache_resource.clear()
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
-        import_paths(opened, [str(SAMPLES)])
-        yield opened
-    st.cache_resource.clear()
-
-
 def shown(
     page: Callable[[], None], store: Store, *, selected: Sequence[str] = (), **address: str
 ) -> AppTest:
-    context.enter(context.Context(store, Supervisor(store, [])))
-    test = AppTest.from_function(page, default_timeout=120)
-    test.session_state["runs_selected"] = list(selected)
-    for name, value in address.items():
-        test.query_params[name] = value
-    test.run()
-    assert not test.exception
-    return test
+    return pages.shown(page, store, address, state={"runs_selected": list(selected)})
 
 
 def run_of(store: Store, file: str) -> str:

@@ -17,6 +17,7 @@ class Figure:
     spec: dict[str, Any]
     alt: str
     table: pl.DataFrame
+    click: str | None = None  # the selection of a point, where one can be chosen
 
 
 def spec_of(chart: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from dashboard import words
 from dashboard.charts.figure import Figure
-from dashboard.charts.series import Look, fill, segments
+from dashboard.charts.series import CLICK, Look, fill, segments
 
 _LOOKS: Final = (
     Look(
@@ -32,6 +32,7 @@ def figures(
     cap: int | None,
     *,
     speculates: bool,
+    bands: pl.DataFrame | None = None,
 ) -> list[Figure]:
     """One figure a quantity, in the order of the page; the acceptance where a run speculates.
 
@@ -44,9 +45,10 @@ def figures(
         if rows.is_empty() and look.column == "accept_len" and not speculates:
             continue
         limit = cap if look.column == "running_reqs" else None
-        spec = fill(look, rows, inside, span, slot, limit)
+        spec = fill(look, rows, inside, span, slot, limit, bands)
         table = rows.select("ts", look.column, *(look.band or ()))
-        made.append(Figure(look.column, look.title, spec, alt_text(look, rows, limit), table))
+        alt = alt_text(look, rows, limit)
+        made.append(Figure(look.column, look.title, spec, alt, table, CLICK))
     return made
 
 
@@ -63,3 +65,17 @@ def alt_text(look: Look, rows: pl.DataFrame, cap: int | None = None) -> str:
         f"last {show(values[-1])}{unit}, lowest {show(min(values))}, "
         f"highest {show(max(values))}; {gaps}." + (f" The cap is {cap:,}." if cap else "")
     )
+
+
+SPARK_POINTS: Final = 60
+
+
+def sparks(curves: pl.DataFrame) -> dict[str, list[float]]:
+    """The shape of each curve in at most SPARK_POINTS values; empty where there are none."""
+    found = {}
+    for look in _LOOKS:
+        values = curves.sort("bucket")[look.column].cast(pl.Float64).drop_nulls()
+        every = -(-values.len() // SPARK_POINTS) or 1
+        # Counted from the end: the last value is the one that the tile shows.
+        found[look.column] = values.reverse().gather_every(every).reverse().to_list()
+    return found

@@ -10,6 +10,7 @@ of its axes and its title at every redraw (`fill`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -21,6 +22,8 @@ import polars as pl
 from dashboard import theme
 from data import legend
 
+AT: Final = "at"  # the moment that the reader has chosen: `at_moment` fills it in
+CLICK: Final = "click"  # the selection of a point
 AXIS_WIDTH: Final = 52  # the same on every chart: their plots start at one x
 CLOCK: Final = alt.Tooltip("clock:N", title="time")
 
@@ -67,8 +70,13 @@ def fill(
     span: tuple[datetime, datetime],
     slot: str,
     cap: int | None = None,
+    bands: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
-    """The chart of these rows (made by `segments`) as Vega-Lite."""
+    """The chart of these rows (made by `segments`) as Vega-Lite.
+
+    Args:
+        bands: spans of benchmark points as `dashboard.charts.bands` makes them.
+    """
     top = _top(look, rows, cap)
     title = look.title if rows.height else f"{look.title} (no samples)"
     if cap is not None and cap > top:
@@ -87,11 +95,14 @@ def fill(
             {"name": "from", "value": _ms(span[0] - edge)},
             {"name": "to", "value": _ms(span[1] + edge)},
             {"name": "top", "value": top},
+            *template(look)["params"],
         ],
         "datasets": {
             "rows": data.to_dicts(),
             "marks": _timed(marks).to_dicts(),
             "caps": caps,
+            "bands": [] if bands is None else bands.to_dicts(),
+            AT: [],
         },
     }
 
@@ -107,7 +118,10 @@ def template(look: Look) -> dict[str, Any]:
         ),
         axis=alt.Axis(format="%H:%M:%S", labelOverlap=True, tickCount=6, grid=False),
     )
-    layers = [*_event_layers(x, look), *_value_layers(x, look), *_cap_layers(x, look)]
+    layers = [
+        *_band_layers(x, look), *_event_layers(x, look), *_value_layers(x, look),
+        *_cap_layers(x, look), *_moment_layers(x, look),
+    ]  # fmt: skip
     chart = alt.layer(*layers).properties(
         height=look.height, padding={"left": 0, "right": 8, "top": 0, "bottom": 0}
     )
@@ -135,10 +149,7 @@ def _value_layers(x: alt.X, look: Look) -> list[alt.Chart]:
     base = alt.Chart(alt.NamedData("rows")).encode(
         x, alt.Color("slot:N", scale=alt.Scale(domain=legend.SLOTS), legend=None)
     )
-    tip = [
-        CLOCK,
-        alt.Tooltip(f"{look.column}:Q", title=look.unit, format=".1%" if look.percent else ",.3~r"),
-    ]
+    tip = _tip(look)
     y = _y(look, look.column)
     line = base.mark_line(
         strokeWidth=1.8, interpolate="step-after" if look.step else "linear", clip=True
@@ -165,6 +176,46 @@ def _cap_layers(x: alt.X, look: Look) -> list[alt.Chart]:
             x, text="text:N"
         ),
     ]
+
+
+def _band_layers(x: alt.X, look: Look) -> list[alt.Chart]:
+    """The minutes of benchmark points, with what their client measured."""
+    base = alt.Chart(alt.NamedData("bands")).encode(
+        x, tooltip=[alt.Tooltip("told:N", title="benchmark"), alt.Tooltip("client:N")]
+    )
+    band = base.mark_rect(color=theme.RULE, opacity=0.16, clip=True).encode(x2="until:T")
+    if not look.symbols:
+        return [band]
+    text = base.mark_text(color=theme.RULE, align="left", baseline="bottom", dx=3, clip=True)
+    return [band, text.encode(text="short:N", y=alt.value(look.height - 3))]
+
+
+def _moment_layers(x: alt.X, look: Look) -> list[alt.Chart]:
+    """The chosen moment as a rule, and the points that can be chosen."""
+    chosen = alt.Chart(alt.NamedData(AT)).encode(x)
+    rule = chosen.mark_rule(color=theme.CHOSEN, strokeWidth=2, clip=True)
+    click = alt.selection_point(name=CLICK, fields=["ts"], nearest=True, on="click", clear=False)
+    base = alt.Chart(alt.NamedData("rows")).encode(x, _y(look, look.column))
+    points = base.mark_point(opacity=0, size=60, clip=True).encode(tooltip=_tip(look))
+    return [rule, points.add_params(click)]
+
+
+def _tip(look: Look) -> list[alt.Tooltip]:
+    form = ".1%" if look.percent else ",.3~r"
+    return [CLOCK, alt.Tooltip(f"{look.column}:Q", title=look.unit, format=form)]
+
+
+def at_moment(spec: dict[str, Any], at: datetime | None) -> dict[str, Any]:
+    """The chart with this moment marked."""
+    chosen = [] if at is None else [{"ts": _ms(at)}]
+    return spec | {"datasets": spec["datasets"] | {AT: chosen}}
+
+
+def moment_of(selection: Sequence[Mapping[str, Any]]) -> datetime | None:
+    """The moment of a chosen point."""
+    if not selection or "ts" not in selection[0]:
+        return None
+    return datetime.fromtimestamp(selection[0]["ts"] / 1000, UTC).replace(tzinfo=None)
 
 
 def _event_layers(x: alt.X, look: Look) -> list[alt.Chart]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
 
 import streamlit as st
 
-from dashboard import figure_block, live_state, sentences, words
+from dashboard import against, figure_block, live_log, live_state, sentences, words
+from dashboard.charts import series
 from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
-from dashboard.picture import WINDOWS, Picture, picture
-
-TAIL_LINES: Final = 200
+from dashboard.live_state import View
+from dashboard.picture import WINDOWS, picture
 
 
 @guarded
@@ -29,29 +29,41 @@ def _body() -> None:
     if not choices:
         _nothing_yet(context)
         return
-    run_id, window = _choose(context, choices)
-    shown = picture(context, run_id, window)
-    status = live_state.status_of(context, shown.card)
-    age_s = live_state.age_s(status)
-    quiet_s = 0.0
-    if shown.tiles is not None:
-        quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, age_s)
-    line = sentences.headline(shown.card, shown.tiles, quiet_s)
-    head.subheader(words.plain(line), anchor=False, help=sentences.ZONE)
+    choice, window = _choose(context, choices)
+    view = live_state.paused(choice, window) or _view(context, choice, window)
+    live_state.shown(view)
+    status = live_state.status_of(context, view.picture.card)
+    head.subheader(words.plain(view.line), anchor=False, help=sentences.ZONE)
     with strip:
-        for badge in (
-            sentences.reading(status),
-            sentences.server(shown.card, shown.tiles, quiet_s),
-        ):
-            st.badge(badge.word, icon=badge.icon, color=badge.colour)
-        st.text(f"{sentences.age(status, age_s)}; {sentences.readiness(shown.card)}")
+        _strip(view, status)
     if status is not None and status.error:
         st.error(words.plain(status.error), icon=":material/error:")
-    _tiles(shown, idle=shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s))
-    for figure in shown.figures:
-        figure_block.show(figure)
-    if status is not None:
-        _tail(context, status)
+    _tiles(context, view)
+    moment = live_log.at()
+    for figure in view.picture.figures:
+        marked = replace(figure, spec=series.at_moment(figure.spec, moment))
+        figure_block.show(marked, on_point=live_log.on_point)
+    if view.picture.bench:
+        st.caption(words.plain(view.picture.bench))
+    log = None if moment else view.log
+    live_log.block(context, view.run_id, log or live_log.excerpt(context, view.run_id, status))
+
+
+def _view(context: Context, choice: str, window: str) -> View:
+    """The run as it is now."""
+    run_id = live_state.run_of(context, choice)
+    shown = picture(context, run_id, window)
+    status = live_state.status_of(context, shown.card)
+    quiet_s = 0.0
+    if shown.tiles is not None:
+        age_s = live_state.age_s(status)
+        quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, age_s)
+    idle = shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s)
+    return View(
+        (choice, window), run_id, shown, sentences.headline(shown.card, shown.tiles, quiet_s),
+        sentences.server(shown.card, shown.tiles, quiet_s), idle,
+        None if live_log.at() else live_log.excerpt(context, run_id, status),
+    )  # fmt: skip
 
 
 def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
@@ -60,20 +72,36 @@ def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
     if st.session_state.get("choice") not in choices:
         asked = st.query_params.get("run")
         st.session_state["choice"] = asked if asked in choices else options[0]
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    left, middle, right = st.columns([5, 4, 1.4], vertical_alignment="bottom")
     choice = left.selectbox(
         "Server or run", options, format_func=lambda option: choices.get(option, option),
-        key="choice", filter_mode="contains",
+        key="choice", filter_mode="contains", on_change=live_log.choose, args=(None,),
     )  # fmt: skip
-    window = right.segmented_control(
+    window = middle.segmented_control(
         "Time shown", list(WINDOWS), default="15 min", required=True,
         key="window", bind="query-params",
+    )  # fmt: skip
+    is_paused = live_state.is_paused()
+    right.button(
+        "Go on" if is_paused else "Pause", key="pause", width="stretch",
+        icon=":material/play_arrow:" if is_paused else ":material/pause:",
+        on_click=live_state.pause_or_go_on, disabled=not context.supervisor.status(),
+        help="What is shown stands still; reading the log goes on.",
     )  # fmt: skip
     if choice != options[0]:
         st.query_params["run"] = choice
     elif "run" in st.query_params:
         del st.query_params["run"]
-    return live_state.run_of(context, choice), window
+    return choice, window
+
+
+def _strip(view: View, status: SourceStatus | None) -> None:
+    for badge in (sentences.reading(status), view.server):
+        st.badge(badge.word, icon=badge.icon, color=badge.colour)
+    if live_state.is_paused():
+        st.badge(f"view paused at {words.clock(view.at)}", icon=":material/pause:", color="violet")
+    age = sentences.age(status, live_state.age_s(status))
+    st.text(f"{age}; {sentences.readiness(view.picture.card)}")
 
 
 def _nothing_yet(context: Context) -> None:
@@ -94,24 +122,20 @@ def _nothing_yet(context: Context) -> None:
             st.error(words.plain(status.error), icon=":material/error:")
 
 
-def _tiles(shown: Picture, *, idle: bool) -> None:
+def _tiles(context: Context, view: View) -> None:
+    card, now = view.picture.card, view.picture.tiles
+    base = against.base_of(context, str(card["run_id"]))
+    beside = against.told(base, now, idle=view.idle) if base else (None,) * 5
     with st.container(horizontal=True, key="tiles"):
-        for tile in sentences.tiles(shown.card, shown.tiles, idle=idle):
-            st.metric(
-                tile.label, tile.value, help=tile.definition, border=True,
-                delta=tile.detail, delta_arrow="off", delta_color="off",
-            )  # fmt: skip
-    warning = None if shown.tiles is None else sentences.ranks(shown.tiles)
+        for tile, said in zip(sentences.tiles(card, now, idle=view.idle), beside, strict=True):
+            with st.container(border=True, key=f"tile_{tile.column}"):
+                st.metric(
+                    tile.label, tile.value, help=tile.definition, delta=tile.detail,
+                    delta_arrow="off", delta_color="off",
+                    chart_data=view.picture.sparks.get(tile.column) or None,
+                )  # fmt: skip
+                if said:
+                    st.caption(words.plain(said))
+    warning = None if now is None else sentences.ranks(now)
     if warning:
         st.warning(warning, icon=":material/warning:")
-
-
-def _tail(context: Context, status: SourceStatus) -> None:
-    lines = context.supervisor.tail(status.source_id, TAIL_LINES)
-    st.markdown("**Last lines of the log**")
-    if lines:
-        # As text in any case: a log holds what strangers have sent to the server.
-        with st.container(height=320, autoscroll=True, key="tail"):
-            st.code("\n".join(lines), language=None)
-    else:
-        st.caption("No line has arrived since Servescope started.")
