@@ -28,11 +28,12 @@ class Checkpoint:
     state: str
     finished: bool = False
     new_texts: tuple[tuple[str, str], ...] = ()  # hash and text; in a table of their own
+    at: datetime | None = None  # UTC: what was written since may be unread; None: now
     after: int | None = None  # seq of the one it goes on from, 0: none; None: any lower one
 
 
 COLUMNS = tuple(
-    field.name for field in fields(Checkpoint) if field.name not in ("new_texts", "after")
+    field.name for field in fields(Checkpoint) if field.name not in ("new_texts", "at", "after")
 )
 _COLUMNS = ", ".join(COLUMNS)
 
@@ -72,8 +73,8 @@ def _at(con: duckdb.DuckDBPyConnection, file_id: str, seq: int) -> Checkpoint:
     return Checkpoint(*row)
 
 
-def stored_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
-    """When the source's last checkpoint was stored, UTC; long ago if there is none."""
+def read_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
+    """When the source was read last, UTC; long ago if it never was."""
     row = con.execute(
         f'SELECT max("at") FROM checkpoints WHERE source_id = {literal(source_id)}'
     ).fetchone()

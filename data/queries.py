@@ -165,12 +165,13 @@ def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | No
 
 def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
     """The run_id that started last in a source; None if it has none."""
-    rows = con.sql(
-        "SELECT run_id FROM runs WHERE source_id = $source_id "
-        "ORDER BY started_at DESC NULLS LAST LIMIT 1",
-        params={"source_id": source_id},
-    ).pl()
-    return str(rows["run_id"][0]) if rows.height else None
+    # Whatever else is known of runs is not asked for: this is, at every start of a source.
+    row = con.execute(
+        "SELECT coalesce(arg_max(run_id, started_at), max(run_id)) FROM run_facts "
+        "WHERE source_id = $source_id",
+        {"source_id": source_id},
+    ).fetchone()
+    return row[0] if row else None
 
 
 def live_tiles(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> LiveTiles | None:

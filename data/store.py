@@ -338,7 +338,7 @@ class Store:
     def _insert_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> None:
         now = _now()
         rows = [
-            f"({', '.join(literal(getattr(new, name)) for name in COLUMNS)}, '{now}')"
+            f"({', '.join(literal(getattr(new, name)) for name in COLUMNS)}, '{new.at or now}')"
             for new in checkpoints
         ]
         texts = [

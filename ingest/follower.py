@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from data import queries
-from data.checkpoints import Checkpoint
+from data.checkpoints import Checkpoint, read_at
 from data.errors import SourceError
 from data.store import Store
 from ingest import status
@@ -56,6 +57,7 @@ class Follower(Worker):
         self._zone_asked = source.zone is not None or not place.remote
         self._reading: Reading | None = None
         self._mark: tuple[int, int] | None = None
+        self._seen = datetime.min  # UTC, when the name led to the file being read
         self._news: tuple[str, str] | None = (
             None  # of the reading, to be noted with its first lines
         )
@@ -84,6 +86,7 @@ class Follower(Worker):
             return
         reading = self._reading
         assert reading is not None
+        reading.seen(self._seen)
         try:
             if reading.file.change_mark() != self._mark:
                 reading.verify()
@@ -104,6 +107,7 @@ class Follower(Worker):
         return reading.file.change_mark() != self._mark and reading.file.size() > 0
 
     def _check_path(self, reading: Reading) -> None:
+        now = _now()
         target = self._place.newest()
         there = reading.file.is_at(target) if target is not None else None
         if there is None:
@@ -112,6 +116,7 @@ class Follower(Worker):
             # An empty newcomer is waited for: the server may still be writing to the old file.
             self._rotate(reading)
         elif not self._stopping.is_set():
+            self._seen = now if there else self._seen
             self._board.set(state=status.FOLLOWING, percent=None, error=None, retry_at=None)
 
     def _open(self, news: tuple[str, str] | None = None) -> bool:
@@ -120,6 +125,7 @@ class Follower(Worker):
         `news`: what happened to the file before, as kind and detail of a note.
         """
         self._greet()
+        self._seen = _now()
         target = self._place.newest()
         if target is None or self._place.size_of(target) is None:
             self._board.set(state=status.WAITING, error=None, retry_at=None)
@@ -170,10 +176,12 @@ class Follower(Worker):
         chain.seq = max(chain.seq, last.seq)
         with self._store.cursor() as con:
             there, earlier = unread_before(con, self._place, target, last)
+            before = read_at(con, self._source.source_id).replace(tzinfo=None)
         if not there:  # what was left of it is gone
             gone = last if last.finished else Reading(self._source, file, last, chain.seq)
             if isinstance(gone, Reading):
                 gone.named = last.path
+                gone.seen(before)  # a kill now must not hide what came after it
             chain.ended(last.path, gone)
         for name in earlier:
             self._read_whole(name, target, chain)
@@ -199,6 +207,7 @@ class Follower(Worker):
                 seq = max(chain.seq, point.seq)
                 reading = Reading(self._hinted(file), file, last, seq, before=before)
                 reading.named = named
+                reading.seen(self._seen)
                 self._claims.tell(file, reading.file_id)
                 self._feed.read_on(reading, final=True)
                 if not self._stopping.is_set():
@@ -268,3 +277,7 @@ class Follower(Worker):
     def _release(self, file: LogFile) -> None:
         self._claims.release(file)
         file.close()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)

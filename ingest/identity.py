@@ -84,7 +84,7 @@ def unread_before(
         the files. Without it those that were written to since.
     """
     found: list[str] = []
-    since = checkpoints.stored_at(con, last.source_id) - _CLOCK
+    since = checkpoints.read_at(con, last.source_id) - _CLOCK
     written: list[str] = []
     for entry in place.before(name):
         found.append(entry.name)

@@ -39,6 +39,7 @@ class Ledger:
 
     def __init__(self, source_id: str, seq: int, last: Checkpoint | None) -> None:
         self.seq = max(seq, last.seq) if last else seq
+        self.read_at: datetime | None = None  # UTC, of all appends from here on; None: now
         self._source_id = source_id
         self._stored_seq = last.seq if last else 0  # the checkpoint that the next one goes on from
         self._known_texts: set[str] = set()
@@ -73,6 +74,7 @@ class Ledger:
             seq=self.seq, byte_offset=offset, line_no=pipeline.line_no,
             fingerprint=mark.head, fingerprint_len=mark.head_len, tail_hash=mark.tail,
             state=state, finished=finished, new_texts=new, after=self._stored_seq,
+            at=self.read_at or datetime.now(UTC).replace(tzinfo=None),
         )  # fmt: skip
         self._stored_seq = self.seq
         is_open = bool(block.data) and not block.data.endswith((b"\n", b"\n\0"))

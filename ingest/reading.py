@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from datetime import datetime
 
 from data.checkpoints import Checkpoint
 from ingest.blocks import Block, BlockReader
@@ -76,6 +77,11 @@ class Reading:
     def seq(self) -> int:
         """Of the latest checkpoint that was made."""
         return self._ledger.seq
+
+    def seen(self, at: datetime | None) -> None:
+        """The file was seen in its place at that time (UTC), before what is read now: whatever
+        follows it there was written since."""
+        self._ledger.read_at = at
 
     def note(self, kind: str, detail: str, n: int | None = None) -> None:
         """Have a row in ingest_log with the next append."""

@@ -1,8 +1,9 @@
 """A small model of a log that is written, rotated and lost, and the real follower beside it.
 
 A sequence is a list of steps that a seed draws. The model is the list of the lines written, with
-those marked that were gone before the follower could look. Used by tests/test_tailer_model.py
-and, for thousands of sequences, by tests/soak/model.py.
+those marked that were gone before the follower could look. Many sequences share a store and a
+writer, as the sources of one process do, and are stepped side by side; now and then that process
+dies, with all of them. Used by tests/test_tailer_model.py and tests/soak/model.py.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import gzip
 import os
 import random
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,8 +31,53 @@ SAFE = (
     "relink", "boot", "pause",
 )  # fmt: skip
 LOSING = ("truncate", "recreate", "delete", "shorter")
+MOST_STEPS = 12
+DEATHS = 16  # of a process: one in so many steps
+SLOW_BYTES = 1 << 20  # that wait for a commit in a process whose disk is slow
+SIDE_BY_SIDE = 16  # threads
 KEPT_TURNS = 12  # logrotate throws away what is older; here nothing is
 _TOLD = {"truncated", "rewritten", "rotated"}
+
+
+class Process:
+    """What all followers of a process share: its store and its writer.
+
+    `gather`: bytes that wait in memory until somebody needs them stored, as before a slow disk;
+    0: each append is committed as soon as the one before is.
+    """
+
+    def __init__(self, path: Path, gather: int = 0) -> None:
+        self._path = path
+        self._gather = gather
+        self._start()
+
+    def _start(self) -> None:
+        self.store = Store.open(self._path)
+        self.writer = Writer(self.store, retry=True, gather=self._gather)
+
+    def forget(self, source_id: str | None = None) -> None:
+        """What is queued, of a source or of all, never was."""
+        writer = self.writer
+        with writer._change:
+            for _ in range(len(writer._queue)):
+                entry = writer._queue.popleft()
+                if source_id in (None, entry[0].checkpoint.source_id):
+                    writer._waiting.discard(entry[2])
+                    writer._bytes -= entry[0].size
+                else:
+                    writer._queue.append(entry)
+            writer._change.notify_all()
+
+    def die(self) -> None:
+        """Gone, with all that was not committed, and started again."""
+        self.forget()
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        """The orderly end: what is queued is committed."""
+        self.writer.stop()
+        self.store.close()
 
 
 @dataclass(slots=True)
@@ -37,14 +86,14 @@ class World:
 
     Attributes:
         log: the file.
-        store: where its lines go; may hold those of other worlds.
+        process: in which it is followed, with other logs.
         location: the log as the follower names it: a path, or an address that leads there.
         base: of the numbers in its lines.
         written: lines so far.
     """
 
     log: Path
-    store: Store
+    process: Process
     location: str
     base: int = 0
     written: int = 0
@@ -54,21 +103,25 @@ class World:
     _boots: int = 0
     _turns: int = 0
     _paused: bool = False
-    _writer: Writer = field(init=False)
     _follower: Follower = field(init=False)
 
     def __post_init__(self) -> None:
         self.log.parent.mkdir(parents=True)
         self._write(sglang_boot(model=f"org/{self.log.parent.name}"))
-        self._begin()
-        self._writer.flush()
+        self.begin()
 
-    def _begin(self) -> None:
-        place = place_of(self.location)
-        source = SourceInfo(place.source_id, zone="UTC", salt=self.store.salt)
-        self._writer = Writer(self.store, retry=True)
+    @property
+    def source_id(self) -> str:
+        """Names the log in the store."""
+        return self._follower._source.source_id
+
+    def begin(self) -> None:
+        """A follower begins, at the latest checkpoint."""
+        self._paused = False
+        place, store = place_of(self.location), self.process.store
+        source = SourceInfo(place.source_id, zone="UTC", salt=store.salt)
         board = StatusBoard(place.source_id, None)
-        self._follower = Follower(source, place, self.store, self._writer, board, Claims())
+        self._follower = Follower(source, place, store, self.process.writer, board, Claims())
         self._follower._zone_asked = True
         self.poll()
 
@@ -119,20 +172,16 @@ class World:
         self._paused = True
 
     def restart(self) -> None:
-        """We end and begin anew; what was queued is stored."""
-        self._paused = False
-        self._follower._let_go()
-        self._writer.stop()
-        self._begin()
+        """The follower ends and begins anew; what was queued is stored."""
+        self.end()
+        self.process.writer.flush()
+        self.begin()
 
     def kill(self) -> None:
-        """We are gone with all that was read and not stored, and begin anew."""
-        self._paused = False
-        with self._writer._change:
-            self._writer._queue.clear()
-        self._follower._let_go()
-        self._writer.stop()
-        self._begin()
+        """It is gone with all that was read and not stored, and begins anew."""
+        self.process.forget(self.source_id)
+        self.end()
+        self.begin()
 
     def _turn(self) -> Path:
         self._end_line()
@@ -201,54 +250,101 @@ class World:
 
     def numbers(self) -> list[int]:
         """What is stored of this log."""
-        self._writer.flush()
-        with self.store.cursor() as con:
-            rows = con.execute(
-                "SELECT kv_tokens FROM samples WHERE source_id = $source ORDER BY kv_tokens",
-                {"source": self._follower._source.source_id},
-            ).fetchall()
-        return [row[0] - self.base for row in rows]
+        self.process.writer.flush()
+        return stored(self.process.store, [self])[0]
 
-    def told(self) -> bool:
-        """Whether the store says that something happened to the file."""
-        with self.store.cursor() as con:
-            rows = con.execute(
-                "SELECT DISTINCT kind FROM ingest_log WHERE source_id = $source",
-                {"source": self._follower._source.source_id},
-            ).fetchall()
-        return bool(_TOLD & {kind for (kind,) in rows})
+    def finish(self) -> None:
+        """The last lines, and the last looks."""
+        self._paused = False
+        self.write()
+        self.poll()
+        self.poll()
 
-    def close(self) -> None:
-        """The end."""
+    def end(self) -> None:
+        """Nobody follows any more."""
         self._follower._let_go()
-        self._writer.stop()
+        self._follower._place.close()
 
 
-def wrong(seed: int, folder: Path, store: Store, location: str = "{log}") -> str | None:
-    """Run one sequence; what is wrong with what was stored, None if nothing is.
+def stored(store: Store, worlds: Iterable[World]) -> list[list[int]]:
+    """The numbers of the lines that are stored of each log."""
+    found: dict[str, list[int]] = {world.source_id: [] for world in worlds}
+    with closing(store.cursor()) as con:
+        rows = con.execute(
+            "SELECT source_id, kv_tokens FROM samples WHERE source_id IN (SELECT unnest($all))",
+            {"all": list(found)},
+        ).fetchall()
+    for source_id, number in rows:
+        found[source_id].append(number)
+    return [sorted(n - world.base for n in found[world.source_id]) for world in worlds]
+
+
+def told(store: Store) -> set[str]:
+    """The sources of which the store says that something happened to the file."""
+    with closing(store.cursor()) as con:
+        rows = con.execute("SELECT DISTINCT source_id, kind FROM ingest_log").fetchall()
+    return {source_id for source_id, kind in rows if kind in _TOLD}
+
+
+def steps_of(seed: int) -> list[str]:
+    """The sequence that a seed draws; in a third of them lines may be lost."""
+    rng = random.Random(seed)
+    kinds = (*SAFE, *LOSING) if seed % 3 == 0 else SAFE
+    return [rng.choice(kinds) for _ in range(rng.randint(4, MOST_STEPS))]
+
+
+def wrong(seeds: Sequence[int], folder: Path, location: str = "{log}") -> list[str]:
+    """Run the sequences of these seeds in one process; what is wrong with what was stored.
 
     `location`: how the follower reaches the log.
     """
-    rng = random.Random(seed)
-    kinds = (*SAFE, *LOSING) if seed % 3 == 0 else SAFE
-    steps = [rng.choice(kinds) for _ in range(rng.randint(4, 12))]
-    log = folder / f"s{seed}" / "server.log"
-    world = World(log, store, location.format(log=log), base=seed << 16)
-    try:
-        for step in steps:
-            getattr(world, step)()
-        world._paused = False
-        world.write()
-        world.poll()
-        world.poll()
-        found, told = world.numbers(), world.told()
-    finally:
-        world.close()
+    rng = random.Random(seeds[0])
+    path = folder / f"{seeds[0]}.duckdb"
+    process = Process(path, gather=rng.choice((0, SLOW_BYTES)))
+
+    def begin(seed: int) -> World:
+        log = folder / f"s{seed}" / "server.log"
+        return World(log, process, location.format(log=log), base=seed << 16)
+
+    with closing(process), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        worlds = [*pool.map(begin, seeds)]
+        try:
+            for row in zip(*(_padded(steps_of(seed)) for seed in seeds), strict=True):
+                [*pool.map(_step, worlds, row)]
+                if rng.randrange(DEATHS) == 0:
+                    [*pool.map(World.end, worlds)]
+                    process.die()
+                    [*pool.map(World.begin, worlds)]
+            [*pool.map(World.finish, worlds)]
+            process.writer.flush()
+            found, noted = stored(process.store, worlds), told(process.store)
+        finally:
+            for world in worlds:
+                world.end()
+    judged = (
+        _judge(seed, world, numbers, world.source_id in noted)
+        for seed, world, numbers in zip(seeds, worlds, found, strict=True)
+    )
+    return [f"{text} (of {len(seeds)} from {seeds[0]})" for text in judged if text]
+
+
+def _padded(steps: list[str]) -> list[str]:
+    return steps + [""] * (MOST_STEPS - len(steps))
+
+
+def _step(world: World, step: str) -> None:
+    if step:
+        getattr(world, step)()
+
+
+def _judge(seed: int, world: World, found: list[int], noted: bool) -> str | None:
     missing = set(range(world.written)) - set(found)
     if len(found) != len(set(found)):
-        return f"seed {seed}, {steps}: lines stored twice"
-    if missing - world.at_risk:
-        return f"seed {seed}, {steps}: {sorted(missing - world.at_risk)} are missing"
-    if missing and not told:
-        return f"seed {seed}, {steps}: {sorted(missing)} were lost and nothing is said"
-    return None
+        text = "lines stored twice"
+    elif missing - world.at_risk:
+        text = f"{sorted(missing - world.at_risk)} are missing"
+    elif missing and not noted:
+        text = f"{sorted(missing)} were lost and nothing is said"
+    else:
+        return None
+    return f"seed {seed}, {steps_of(seed)}: {text}"

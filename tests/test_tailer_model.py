@@ -1,51 +1,48 @@
 """Any order of writes, turns, copies, losses, kills and restarts: what is stored is what was
-written, here and over SFTP. Thousands of sequences: `make soak`."""
+written. The same over SFTP: test_tailer_model_sftp.py; ten times as many: `make soak`."""
 
 from __future__ import annotations
 
+import os
 import random
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from data.store import Store
-from ingest.sources import ssh, ssh_file
-from ingest.sources.address import HostAddress
-from tests.sshd import serving
-from tests.tail_model import wrong
+from ingest import follower
+from tests.tail_model import Process, World, wrong
 
-LOCAL, REMOTE = 24, 8
+SEQUENCES, PARTS = 1700, 34
 
 
-@pytest.fixture
-def seeds() -> list[int]:
-    """Others each time; the message of a failure names the one that failed."""
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_stored_is_what_was_written(tmp_path: Path, part: int) -> None:
+    """Other sequences each time; the message of a failure names the seed."""
+    count = SEQUENCES // PARTS
     first = random.SystemRandom().randrange(1 << 30)
-    return list(range(first, first + LOCAL))
+    assert wrong(range(first, first + count), tmp_path) == []
 
 
-def test_what_is_stored_is_what_was_written(tmp_path: Path, seeds: list[int]) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
-        assert [text for seed in seeds if (text := wrong(seed, tmp_path, store))] == []
-
-
-class Kept(ssh.Connection):
-    """One session for all places: logging in anew would take longer than all else."""
-
-    def end(self) -> None:
-        """It stays."""
-
-
-def test_the_same_over_sftp(
-    tmp_path: Path, own_home: Path, seeds: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        serving(tmp_path / "sshd", own_home) as host,
-        Store.open(tmp_path / "s.duckdb") as store,
-    ):
-        kept = Kept(HostAddress.parse(host.url("/").removeprefix("ssh://").rstrip("/")))
-        monkeypatch.setattr(ssh_file, "Connection", lambda address: kept)
-        location = host.url("") + "{log}"
-        bad = [wrong(seed, tmp_path, store, location) for seed in seeds[:REMOTE]]
-        kept.close()
-    assert [text for text in bad if text] == []
+def test_a_turn_long_before_the_next_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is deleted, and what is made anew is rotated away before anyone looks again; what
+    was read of the first is not even stored then, since the disk is slow."""
+    hour_ago = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+    with closing(Process(tmp_path / "s.duckdb", gather=1 << 20)) as process:
+        log = tmp_path / "logs" / "server.log"
+        monkeypatch.setattr(follower, "_now", lambda: hour_ago)
+        world = World(log, process, str(log))
+        world.write()
+        world.poll()
+        monkeypatch.undo()
+        log.unlink()
+        world.boot()
+        world.write()
+        then = datetime.now().timestamp() - 600
+        os.utime(log, (then, then))
+        world.rename()
+        world.write()
+        world.poll()
+        assert world.numbers() == [*range(world.written)]
+        world.end()

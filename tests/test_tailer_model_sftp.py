@@ -1,0 +1,40 @@
+"""Any order of writes, turns, copies, losses, kills and restarts over one SFTP session: what is
+stored is what was written."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from ingest.sources import ssh, ssh_file
+from ingest.sources.address import HostAddress
+from tests.sshd import serving
+from tests.tail_model import wrong
+
+SEQUENCES, PART = 300, 50
+
+
+class Kept(ssh.Connection):
+    """One session for all places: logging in anew would take longer than all else."""
+
+    def end(self) -> None:
+        """It stays."""
+
+
+def test_what_is_stored_is_what_was_written(
+    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other sequences each time; the message of a failure names the seed."""
+    first = random.SystemRandom().randrange(1 << 30)
+    with serving(tmp_path / "sshd", own_home) as host:
+        kept = Kept(HostAddress.parse(host.url("/").removeprefix("ssh://").rstrip("/")))
+        monkeypatch.setattr(ssh_file, "Connection", lambda address: kept)
+        bad = [
+            text
+            for start in range(first, first + SEQUENCES, PART)
+            for text in wrong(range(start, start + PART), tmp_path, host.url("") + "{log}")
+        ]
+        kept.close()
+    assert bad == []
