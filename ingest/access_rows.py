@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from ingest.runs import Run
-from parsers import access, records
+from parsers import records
 from parsers.access import HEALTH_PATHS, Access
+from parsers.access_counts import Count, counted
 from parsers.server_args import redact_text
 
-_KEYS = ("minute", "wrap_minute")
 NAMED_REFUSALS = 100  # paths of a run
 OTHER_PATHS = "other paths"
 
@@ -36,16 +36,13 @@ def stamps(found: Access, before: str | None) -> dict[tuple[Any, Any], Stamp]:
     Args:
         before: the last stamp of the blocks before, for lines that have none in this block.
     """
-    if not found.counts.height:
-        return {}
-    firsts = found.counts.unique(_KEYS, keep="first", maintain_order=True)
     said: dict[tuple[Any, Any], Stamp] = {}
-    for minute, wrap_minute, off, stamp, wrap in firsts.select(
-        *_KEYS, "off", "stamp", "wrap"
-    ).iter_rows():
-        text = stamp or (before if wrap is None else None) or ""
-        date, _, time = text.replace("T", " ").rpartition(" ")
-        said[minute, wrap_minute] = Stamp(off, date or None, time or None)
+    for count in found.counts:
+        key = count.minute, count.wrap_minute
+        if key not in said:
+            text = count.stamp or (before if count.wrap is None else None) or ""
+            date, _, time = text.replace("T", " ").rpartition(" ")
+            said[key] = Stamp(count.off, date or None, time or None)
     return said
 
 
@@ -67,29 +64,24 @@ def rows(
         if end == start:
             continue
         whole = end - start == offs.len()
-        own = (
-            found.counts
-            if whole
-            else access.counted(found.rows.slice(start, end - start), found.said)
-        )
-        for row in own.iter_rows(named=True):
-            ts = times[row["minute"], row["wrap_minute"]]
-            run.saw(row["off"], ts)
+        own = found.counts if whole else counted(found.rows.slice(start, end - start), found.said)
+        for count in own:
+            ts = times[count.minute, count.wrap_minute]
+            run.saw(count.off, ts)
             minute = ts.replace(second=0, microsecond=0) if ts else None
-            method, status = row["method"], row["status"]
-            refused = status >= 400 and row["path"] not in HEALTH_PATHS
-            if refused and not _named(run, f"{method} {row['path']}"):
-                method, path = "", OTHER_PATHS
+            refused = count.status >= 400 and count.path not in HEALTH_PATHS
+            if refused and not _named(run, f"{count.method} {count.path}"):
+                told = replace(count, method="", path=OTHER_PATHS)
             else:
-                path = _redacted(row["path"])
-            key = (run.run_id, minute, method, path, status)
-            counts[key] = counts.get(key, 0) + row["n"]
+                told = replace(count, path=_redacted(count.path))
+            key = (run.run_id, minute, told.method, told.path, told.status)
+            counts[key] = counts.get(key, 0) + count.n
             if refused:
-                told = _event(place, run, {**row, "method": method, "path": path}, ts)
-                events.setdefault(key, told | {"count": 0})["count"] += row["n"]
-    columns = ("run_id", "minute", "method", "path", "status")
-    made = [dict(zip(columns, key, strict=True)) | {"n": n} for key, n in counts.items()]
-    return records.frame(made, records.ACCESS_COUNTS), list(events.values())
+                event = events.setdefault(key, _event(place, run, told, ts) | {"count": 0})
+                event["count"] += count.n
+    columns = zip(*((*key, n) for key, n in counts.items()), strict=True)
+    made = dict(zip(records.ACCESS_COUNTS, columns, strict=True))
+    return pl.DataFrame(made, schema=records.ACCESS_COUNTS), list(events.values())
 
 
 def _named(run: Run, asked: str) -> bool:
@@ -107,24 +99,21 @@ def _named(run: Run, asked: str) -> bool:
 _redacted = lru_cache(4096)(redact_text)  # a server has few paths
 
 
-def _event(
-    place: Mapping[str, str], run: Run, row: Mapping[str, Any], ts: datetime | None
-) -> dict[str, Any]:
+def _event(place: Mapping[str, str], run: Run, count: Count, ts: datetime | None) -> dict[str, Any]:
     """A request that was refused (4xx) or failed (5xx), with how often in this minute."""
-    by_client = row["status"] < 500
+    by_client = count.status < 500
     kind = "client_error" if by_client else "server_error"
-    asked = f"{row['method']} {row['path']}".strip()
-    name = hashlib.blake2b(f"{asked} {row['status']}".encode(), digest_size=4).hexdigest()
+    asked = f"{count.method} {count.path}".strip()
+    name = hashlib.blake2b(f"{asked} {count.status}".encode(), digest_size=4).hexdigest()
     return {
         "run_id": run.run_id,
         **place,
-        "byte_offset": row["off"],
-        "line_no": row["no"],
+        "byte_offset": count.off,
+        "line_no": count.no,
         "ts": ts,
         "kind": kind,
         "severity": "info" if by_client else "warning",
-        "title": f"{row['status']} on {asked}",
-        "evidence": f'"{asked} HTTP/1.1" {row["status"]}' if row["method"] else None,
+        "title": f"{count.status} on {asked}",
+        "evidence": f'"{asked} HTTP/1.1" {count.status}' if count.method else None,
         "incident_id": f"{run.run_id}-{kind}-{name}",
-        "count": row["n"],
     }

@@ -9,7 +9,7 @@ import polars as pl
 
 from ingest.access_rows import Stamp
 from parsers import records
-from parsers.clock import Clock
+from parsers.clock import Clock, printed_in_full
 from parsers.marks import Mark
 from parsers.requests import Request
 
@@ -32,12 +32,15 @@ def times_of(
     wrapped = "wrap" in text.columns
     if not dated and not wrapped:
         return clock.resolve(printed.select(names)), []
+    stamps = [_whole(m.date, m.time) for m in dated]
+    if not wrapped and (found := _at_once(clock, printed, dated, stamps)):
+        return found
     said = pl.DataFrame(
         {
             "off": [m.off for m in dated],
             "date": [m.date for m in dated],
             "time": [m.time for m in dated],
-            "stamp": [_whole(m.date, m.time) for m in dated],
+            "stamp": stamps,
         },
         schema={"off": pl.Int64, "date": pl.String, "time": pl.String, "stamp": records.TIME},
     )
@@ -57,6 +60,26 @@ def times_of(
     resolved = both.hstack(clock.resolve(both.select(names)))
     of_items = resolved.filter(pl.col("item").is_not_null()).sort("item")["ts"].to_list()
     return resolved.filter(pl.col("item").is_null()).select("ts", "ts_inferred"), of_items
+
+
+def _at_once(
+    clock: Clock,
+    printed: pl.DataFrame,
+    dated: Sequence[Mark | Request | Stamp],
+    stamps: Sequence[datetime | None],
+) -> tuple[pl.DataFrame, list[datetime | None]] | None:
+    """The same where all stamps are whole and equally far from UTC: the way of most blocks."""
+    whole = printed["stamp"]
+    told = [stamp for stamp in stamps if stamp is not None]
+    if not printed.height or whole.null_count() or len(told) < len(stamps):
+        return None
+    last_off, last = max(zip((m.off for m in dated), told, strict=True), key=lambda at: at[0])
+    last = whole[-1] if printed["off"][-1] > last_off else last
+    ahead = clock.ahead_of(whole, told, last)
+    if ahead is None:
+        return None
+    ts = pl.DataFrame([(whole - ahead).cast(records.TIME).alias("ts"), printed_in_full(len(whole))])
+    return ts, [stamp - ahead for stamp in told]
 
 
 def _whole(date: str | None, time: str | None) -> datetime | None:

@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from parsers import kernels
+from parsers.access_counts import Count, alike, counted
 from parsers.access_forms import AccessForms, Taken
 from parsers.block_text import Text
 from parsers.records import Schema
-
-Ints = npt.NDArray[np.int64]
 
 MARK = " HTTP/1."
 # Paths that probes and scrapers ask for, all day long: no work of the server's users.
@@ -47,10 +43,6 @@ _STAMP = (
     r"^.{0,120}?\b((?:(?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}[ T])?[0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:[.,][0-9]+)?(?: [A-Z_]+[0-9]+)*\]? "
 )
-# Names of single things in a path: whole numbers, hexadecimal and long random words.
-_RANDOM = r"[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*|[A-Za-z0-9]{20,}"
-_ID = rf"/(?:[0-9]+|(?:[A-Za-z]+[-_])?(?:{_RANDOM}))(/|$)"
-_PATH_CHARS = 120
 
 # One row an access line: where it stands, and which row of SAID it says.
 ROWS: Schema = {"off": pl.Int64(), "no": pl.Int64(), "said": pl.Int64()}
@@ -70,14 +62,14 @@ class Access:
     Attributes:
         rows: ROWS of them.
         said: SAID: what lines of one minute say, several times the same perhaps.
-        counts: the same summed up, as `counted` does.
+        counts: the same summed up.
         last_stamp: the block's last stamp, for those at the start of the next block.
         engine: sglang where they begin with its stamp in brackets (0.3.4 on), else None.
     """
 
     rows: pl.DataFrame
     said: pl.DataFrame
-    counts: pl.DataFrame
+    counts: list[Count]
     last_stamp: str | None
     engine: str | None = None
 
@@ -94,7 +86,7 @@ def read(text: Text, forms: AccessForms, taken: Sequence[Taken]) -> tuple[Text, 
         the block, `access` now true only where the line is one; and what they say.
     """
     if not taken and not text.rest["access"].any():
-        return text, Access(*_nothing(), _last_stamp(text))
+        return text, Access(*_nothing(), [], _last_stamp(text))
     maybe = text.rest.filter("access")
     rows, said = _by_form(taken, text)
     if maybe.height:
@@ -119,10 +111,9 @@ def _compiled_stamp() -> re.Pattern[str]:
 
 
 @cache
-def _nothing() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """What there is of a block without access lines."""
-    rows, said = pl.DataFrame(schema=ROWS), pl.DataFrame(schema=SAID)
-    return rows, said, counted(rows, said)
+def _nothing() -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows and texts of a block without access lines."""
+    return pl.DataFrame(schema=ROWS), pl.DataFrame(schema=SAID)
 
 
 def _rows(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
@@ -156,8 +147,8 @@ def numbered(found: Access, first: int) -> Access:
     """The same with line numbers that begin at `first`."""
     if not found.rows.height:
         return found
-    no = pl.col("no") + first
-    return replace(found, rows=found.rows.with_columns(no), counts=found.counts.with_columns(no))
+    rows = found.rows.with_columns(pl.col("no") + first)
+    return replace(found, rows=rows, counts=[replace(c, no=c.no + first) for c in found.counts])
 
 
 def _last_stamp(text: Text) -> str | None:
@@ -179,10 +170,11 @@ def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
     bracket = maybe["line"].str.starts_with("[2")
     if bracket.all():
         own = line.str.slice(1, 19)
-    elif maybe["line"].str.contains(_STAMPLESS).all():
-        own = pl.lit(None, pl.String)
     else:
-        own = pl.when(bracket).then(line.str.slice(1, 19)).otherwise(line.str.extract(_STAMP))
+        bare = line.str.contains(_STAMPLESS)
+        own = (
+            pl.when(bracket).then(line.str.slice(1, 19)).when(~bare).then(line.str.extract(_STAMP))
+        )
     maybe = maybe.with_columns(stamp=own)
     outer = pl.col("wrap") if "wrap" in text.columns else pl.lit(None, pl.Datetime("us"))
     return maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
@@ -201,7 +193,7 @@ def _filled(
     stamps = stamps.drop_nulls().sort("off")
     at = stamps["off"].search_sorted(rows["off"], side="right").cast(pl.Int64)  # of those up to it
     at = at.set(~said.select(stampless)["stamp"].gather(rows["said"]), 0)
-    places, firsts = _alike((rows["said"] * (stamps.height + 1) + at).to_numpy())
+    places, firsts = alike((rows["said"] * (stamps.height + 1) + at).to_numpy())
     before = at.gather(firsts)
     last = stamps["before"].gather((before - 1).set(before == 0, None))
     filled = said[rows["said"].gather(firsts)].with_columns(
@@ -215,51 +207,3 @@ def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:
     found = odd.with_columns(tail=pl.col("line").str.extract_all(_ANYWHERE)).explode("tail")
     found = found.filter(pl.col("tail").is_not_null())
     return found.select("off", "no", "stamp", "wrap", pl.col("tail").str.strip_prefix('"'))
-
-
-def counted(rows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
-    """How often each request came in each minute.
-
-    Args:
-        rows: ROWS.
-        said: SAID.
-
-    Returns:
-        columns minute, wrap_minute, method, path (without query, ids blanked), status, n; and
-        off, no, stamp and wrap of the first; in the order of the file.
-    """
-    numbers, firsts = _alike(rows["said"].to_numpy())
-    first = rows[firsts]
-    texts = said[first["said"]].hstack(first.select("off", "no"))
-    return _summed(texts.with_columns(n=pl.Series(np.bincount(numbers, minlength=len(firsts)))))
-
-
-def _alike(numbers: Ints) -> tuple[Ints, Ints]:
-    """For each number the place of its like among all that differ, in order of their first ones;
-    and where these are."""
-    if kernels.BUILT:
-        return kernels.alike(numbers)
-    _, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
-    order = np.argsort(firsts)
-    return np.argsort(order)[places], firsts[order]
-
-
-def _summed(said: pl.DataFrame) -> pl.DataFrame:
-    wrapped = said["wrap"].null_count() < said.height
-    tail = pl.col("tail").str
-    path = tail.extract(_TAIL, 2).str.replace(r"[?#;].*$", "")
-    path = path.str.replace_all(_ID, "/{id}${1}").str.replace_all(_ID, "/{id}${1}")
-    return (
-        said.lazy()
-        .with_columns(
-            minute=pl.col("stamp").str.head(-3),
-            wrap_minute=pl.col("wrap").dt.truncate("1m") if wrapped else _NO_WRAP,
-            method=tail.extract(_TAIL, 1),
-            path=path.str.slice(0, _PATH_CHARS),
-            status=tail.extract(_TAIL, 3).cast(pl.Int32),
-        )
-        .group_by("minute", "wrap_minute", "method", "path", "status")
-        .agg(pl.col("n").sum(), pl.col("off", "no", "stamp", "wrap").first())
-        .sort("off", "method", "path", "status")
-        .collect()
-    )

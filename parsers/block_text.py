@@ -67,9 +67,8 @@ class Text:
     def _with(self, *kinds: int, start: int = 0) -> pl.DataFrame:
         if self.block is None or self.kinds is None:
             return self.rest
-        wanted = np.isin(self.kinds, [kind for kind in kinds if kind != LEFT])
-        wanted[:start] = False
-        at = np.flatnonzero(wanted)
+        wanted = np.isin(self.kinds[start:], [kind for kind in kinds if kind != LEFT])
+        at = np.flatnonzero(wanted) + start
         sample = pl.Series(self.kinds[at] == SAMPLE)
         taken = lines.of_block(self.block, at, self.first).with_columns(
             sample=sample, access=~sample

@@ -8,6 +8,7 @@ its time where it has none, the year where it prints none, and the zone where bo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -68,7 +69,7 @@ class Clock:
         if "wrap" in stamps.columns and stamps["wrap"].null_count() < stamps.height:
             ts, inferred = self._with_wraps(stamps)
         elif stamps.height and not whole.null_count():
-            ts, inferred = self._to_utc(whole), _NO.new_from_index(0, len(whole))
+            ts, inferred = self._to_utc(whole), printed_in_full(len(whole))
         else:
             printed, inferred = self._printed(stamps)
             ts = self._to_utc(printed)
@@ -81,6 +82,28 @@ class Clock:
         if last is not None:
             self.last = last.isoformat()
         return pl.DataFrame([ts.cast(TIME).alias("ts"), inferred.alias("ts_inferred")])
+
+    def ahead_of(
+        self, whole: pl.Series, others: Sequence[datetime], last: datetime
+    ) -> timedelta | None:
+        """How far the printed clock is ahead of the times to be stored; None where that may differ
+        among these. If it is told, the clock has gone on to the last one.
+
+        Args:
+            whole, others: printed times, in no order.
+            last: which of them is the last one in the file.
+        """
+        if self.as_printed:
+            ahead: timedelta | None = timedelta(0)
+        elif self.zone is None:
+            ahead = timedelta(seconds=self.ahead_s or 0)
+        else:
+            ahead = _ahead(self.zone, pl.Series([whole.min(), whole.max(), *others], dtype=TIME))
+        if ahead is not None:
+            if self.zone is not None and not self.as_printed:
+                self.printed, self.again = last.isoformat(), False
+            self.last = (last - ahead).isoformat()
+        return ahead
 
     def _printed(self, stamps: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
         """The printed clock of each line, null where there is none; whether any of it is not
@@ -227,6 +250,11 @@ class Clock:
         if (hint + timedelta(days=1)).year > hint.year:  # New Year's Eve: tomorrow is 01-01
             return hint.year if date > latest else hint.year + 1
         return hint.year if date <= latest else hint.year - 1
+
+
+def printed_in_full(n: int) -> pl.Series:
+    """Column ts_inferred of so many times of which nothing is."""
+    return _NO.new_from_index(0, n)
 
 
 def _ahead(zone: str | None, ts: pl.Series) -> timedelta | None:
