@@ -9,6 +9,7 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
+from data import minutes
 from data.compact import COLUMNS, GROUP, TABLES
 from data.literal import literal
 from parsers.records import CHOICES, SAMPLES, Schema
@@ -34,7 +35,11 @@ def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
             f"WHERE group_id IN (SELECT group_id {of_run})"
         ).pl()
         frames.append(rows.join(groups.select("group_id", *GROUP), on="group_id").drop("group_id"))
-    found = pl.concat(frames, how="diagonal")
+    by_minute = con.sql(
+        "SELECT * EXCLUDE (extra) FROM samples "
+        f"WHERE run_id = {literal(run_id)} AND interval_from = {literal(minutes.MARK)}"
+    ).pl()
+    found = pl.concat([*frames, by_minute], how="diagonal")
     late = con.sql(
         "SELECT file_id, byte_offset, interval_s AS late_s FROM sample_intervals "
         f"WHERE run_id = {literal(run_id)}"

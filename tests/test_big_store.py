@@ -13,7 +13,8 @@ from data.run_samples import run_samples
 from data.store import Store
 from parsers import records
 from tests import big_store
-from tests.frames import Frames, decode
+from tests.frames import Frames, at, decode, samples
+from tests.test_retention import roll
 
 KEYS = ["file_id", "byte_offset", "kind"]
 
@@ -74,4 +75,15 @@ def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
             told = con.sql("SELECT * EXCLUDE (extra) FROM samples_timed ORDER BY byte_offset").pl()
     assert found["interval_s"].to_list() == [1.0, 0.5, 0.75, None]
     assert found["interval_from"].to_list() == ["steps", "stamps", "steps", "steps"]
+    assert_frame_equal(found, told, check_column_order=False)
+
+
+def test_minutes_are_among_the_samples_of_a_run(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.duckdb") as store:
+        store.append(samples([decode(second) for second in range(1, 200)]), None)
+        roll(store, at(125))
+        with store.cursor() as con:
+            found = run_samples(con, "r1").sort(KEYS)
+            told = con.sql("SELECT * EXCLUDE (extra) FROM samples_timed").pl().sort(KEYS)
+    assert found.filter(interval_from="minute").height >= 2
     assert_frame_equal(found, told, check_column_order=False)
