@@ -70,8 +70,7 @@ _TABLES = {
 }
 _WORTH_ROWS = 2000
 _FEW_ROWS = 50
-# The partial sums that follow a table's rows, over the frame `new_<table>`.
-_SUMS = {"sample_intervals": summary.LATE_INTERVALS, "events": summary.EVENTS}
+_LATE = "sample_intervals"  # partial sums of other tables follow its rows
 
 
 class Store:
@@ -296,7 +295,8 @@ class Store:
         parts = compact.parted(_together([batch.samples for batch in batches]))
         samples, new = compact.encode(parts, self._groups)
         self._groups |= set(new["group_id"])
-        computed = {"sample_groups": new, "run_summary_parts": summary.of_samples(parts)}
+        sums = [summary.of_samples(parts), summary.of_events(frames["events"])]
+        computed = {"sample_groups": new, "run_summary_parts": pl.concat(sums, how="diagonal")}
         for table, frame in {**computed, **samples, **frames}.items():
             if frame.height:
                 self._waiting.setdefault(table, []).append(frame)
@@ -304,14 +304,14 @@ class Store:
 
     def _insert_waiting(self, *, more: bool) -> None:
         """Insert what waits; while more rows come, only what is worth a statement of its own."""
-        for table in sorted(self._waiting, key=_SUMS.__contains__):  # they read the others
+        for table in sorted(self._waiting, key=_LATE.__eq__):  # its sums read the others
             frames = self._waiting[table]
             if not more or sum(frame.height for frame in frames) >= _WORTH_ROWS:
                 self._insert_frame(table, pl.concat(frames, how="diagonal"))
                 del self._waiting[table]
 
     def _insert_frame(self, table: str, frame: pl.DataFrame) -> None:
-        if frame.height <= _FEW_ROWS and table not in _SUMS and not self.bulk:
+        if frame.height <= _FEW_ROWS and not self.bulk:
             self._insert_few(table, frame)
             return
         # Registered, since variables of Python are out of reach once external access is off.
@@ -320,8 +320,8 @@ class Store:
         self._writer.register(name, stream)
         try:
             self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
-            if table in _SUMS:
-                self._writer.execute(_SUMS[table])
+            if table == _LATE:
+                self._writer.execute(summary.LATE_INTERVALS.format(late=f"* FROM {name}"))
         finally:
             self._writer.unregister(name)
             stream.frame = None  # DuckDB keeps the stream until the transaction ends
@@ -329,11 +329,11 @@ class Store:
     def _insert_few(self, table: str, frame: pl.DataFrame) -> None:
         """The same for a few rows, in a third of the time: a list a column."""
         names = ", ".join(f'"{name}"' for name in frame.columns)
-        values = ", ".join(["unnest(?)"] * frame.width)
-        self._writer.execute(
-            f"INSERT INTO {table} ({names}) SELECT {values}",
-            [column.to_list() for column in frame.iter_columns()],
-        )
+        values = ", ".join(f'unnest(?) AS "{name}"' for name in frame.columns)
+        lists = [column.to_list() for column in frame.iter_columns()]
+        self._writer.execute(f"INSERT INTO {table} ({names}) SELECT {values}", lists)
+        if table == _LATE:
+            self._writer.execute(summary.LATE_INTERVALS.format(late=values), lists)
 
     def _insert_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> None:
         now = _now()

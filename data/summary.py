@@ -30,6 +30,21 @@ def _summed(part: pl.DataFrame) -> pl.DataFrame:
     return part.group_by(_RANK, maintain_order=True).agg(_SUMS)
 
 
+def of_events(events: pl.DataFrame) -> pl.DataFrame:
+    """Rows of run_summary_parts for events: faults and retractions of each run."""
+    fault, retraction = pl.col("severity") == "fault", pl.col("kind") == "retraction"
+    counted = events.filter(pl.col("run_id").is_not_null() & (fault | retraction))
+    if not counted.height:
+        return pl.DataFrame()
+    # An incident is named after the place of its first event, which alone counts.
+    names = [f"{run}-{off:x}" for run, off in counted.select("run_id", "byte_offset").iter_rows()]
+    first = pl.col("incident_id").eq(pl.Series(names)).fill_null(False)
+    return counted.group_by("run_id", maintain_order=True).agg(
+        (fault & first).sum().cast(pl.Int64).alias("n_faults"),
+        pl.col("count").fill_null(1).filter(retraction).sum().cast(pl.Int64).alias("n_retractions"),
+    )
+
+
 def _sums() -> list[pl.Expr]:
     def n(kind: str) -> pl.Expr:
         return (pl.col("kind") == kind).sum().cast(pl.Int64).alias(f"n_{kind}")
@@ -73,7 +88,7 @@ _SUMS = _sums()
 # seconds, where its line prints a rate: no other kind of line does. The bounds let DuckDB skip
 # every row group that cannot hold the samples.
 LATE_INTERVALS = """
-INSERT INTO run_summary_parts BY NAME
+INSERT INTO run_summary_parts BY NAME WITH late AS MATERIALIZED (SELECT {late})
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
     sum(CASE WHEN kind = 'stats' THEN prompt_tok_s * d END) AS prompt_tokens,
     sum(gen_tok_s * d) AS gen_tokens,
@@ -83,7 +98,7 @@ SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
     sum(d) FILTER (WHERE steady AND running_reqs = 1 AND gen_tok_s IS NOT NULL) AS at1_s
 FROM (
     SELECT s.*, i.interval_s - coalesce(s.interval_s, 0) AS d, s."window" = 'steady' AS steady
-    FROM new_sample_intervals i
+    FROM late i
     JOIN (
         SELECT g.run_id, g.file_id, g.dp_rank, g.engine_index, g.tp_rank, g.pp_rank, g.kind,
             g."window", r.*
@@ -96,20 +111,8 @@ FROM (
         ) r
         JOIN (SELECT DISTINCT * FROM sample_groups) g USING (group_id)
     ) s USING (file_id, byte_offset)
-    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM new_sample_intervals)
-        AND s.byte_offset <= (SELECT max(byte_offset) FROM new_sample_intervals)
+    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM late)
+        AND s.byte_offset <= (SELECT max(byte_offset) FROM late)
 ) s
 GROUP BY s.run_id, dp_rank, engine_index, tp_rank, pp_rank
-"""
-
-EVENTS = """
-INSERT INTO run_summary_parts BY NAME
-SELECT run_id,
-    -- An incident is named after the place of its first event, which alone counts.
-    count(*) FILTER (WHERE severity = 'fault'
-        AND incident_id = run_id || '-' || printf('%x', byte_offset)) AS n_faults,
-    coalesce(sum(coalesce(count, 1)) FILTER (WHERE kind = 'retraction'), 0) AS n_retractions
-FROM new_events
-WHERE run_id IS NOT NULL AND (severity = 'fault' OR kind = 'retraction')
-GROUP BY run_id
 """

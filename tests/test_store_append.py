@@ -90,7 +90,7 @@ def test_latest_checkpoint_and_facts_have_the_highest_seq(tmp_path: Path) -> Non
 def test_failed_append_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
     broken = Frames(
         samples=records.frame([decode(1)], records.SAMPLES),
-        events=pl.DataFrame({"no_such_column": [1]}),
+        run_facts=pl.DataFrame({"no_such_column": [1]}),
     )
     with Store.open(tmp_path / "s.duckdb") as store:
         with pytest.raises(StoreError, match=r"s\.duckdb"):
