@@ -37,8 +37,9 @@ def of_events(events: pl.DataFrame) -> pl.DataFrame:
     if not counted.height:
         return pl.DataFrame()
     # An incident is named after the place of its first event, which alone counts.
-    names = [f"{run}-{off:x}" for run, off in counted.select("run_id", "byte_offset").iter_rows()]
-    first = pl.col("incident_id").eq(pl.Series(names)).fill_null(False)
+    places = counted.select("run_id", "byte_offset").iter_rows()
+    names = [None if off is None else f"{run}-{off:x}" for run, off in places]
+    first = pl.col("incident_id").eq(pl.Series(names, dtype=pl.String)).fill_null(False)
     return counted.group_by("run_id", maintain_order=True).agg(
         (fault & first).sum().cast(pl.Int64).alias("n_faults"),
         pl.col("count").fill_null(1).filter(retraction).sum().cast(pl.Int64).alias("n_retractions"),
