@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -67,6 +68,8 @@ def import_logs(
     """
     claims = claims or Claims()
     report = ImportReport()
+    if store.bulk:
+        gc.freeze()  # what is loaded by now stays, and need not be looked at again and again
     with closing(_Places()) as places, between_steps() as check:
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report, check)

@@ -19,21 +19,24 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 
 _USUAL_BYTES = 32  # of a line, at least
+_EDITION = 3  # of what the loops take: an older library is none
 _SLOTS = 1 << 13  # of the table that finds a text again
 NO_TIME = int(np.iinfo(np.int64).min)
 _POINTER, _INT, _BYTES = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 _ARGUMENTS = {
     "values": [
-        _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _INT, _BYTES, _POINTER, _POINTER, _INT,
-        _BYTES, _INT, _POINTER, _POINTER,
+        _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _BYTES, _INT, _BYTES, _POINTER,
+        _POINTER, _INT, _BYTES, _INT, _POINTER, _POINTER,
     ],
     "requests": [
-        _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _INT, _INT, _INT, _POINTER, _POINTER,
+        _BYTES, _POINTER, _POINTER, _POINTER, _INT, _BYTES, _BYTES, _INT, _INT, _INT, _POINTER,
+        _POINTER,
     ],
     "distinct": [_BYTES, _POINTER, _POINTER, _INT, _INT, _POINTER, _INT, _POINTER, _POINTER],
     "gather": [_BYTES, _POINTER, _POINTER, _POINTER, _INT, _POINTER],
     "stamps": [_BYTES, _POINTER, _INT, _POINTER],
     "newlines": [_BYTES, _INT, _INT, _POINTER],
+    "edition": [],
 }  # fmt: skip
 
 
@@ -44,6 +47,8 @@ def _library() -> ctypes.CDLL | None:
             for name, arguments in _ARGUMENTS.items():
                 loop = getattr(library, name)
                 loop.argtypes, loop.restype = arguments, ctypes.c_int64
+            if library.edition() != _EDITION:
+                continue
         except (OSError, AttributeError):
             continue  # of another machine, or of an older release
         return library
@@ -124,9 +129,9 @@ def values(
     rows, found = np.empty(len(lines), np.int64), np.empty((len(texts), len(lines)), np.int64)
     text_ends, places = np.cumsum([len(text) for text in texts]), np.array(decimals, np.int64)
     n = _loop("values")(
-        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), head, len(head),
-        b"".join(texts), _at(text_ends), _at(places), len(texts), tail, len(tail), _at(rows),
-        _at(found),
+        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), head, _span(head),
+        len(head), b"".join(texts), _at(text_ends), _at(places), len(texts), tail, len(tail),
+        _at(rows), _at(found),
     )  # fmt: skip
     return rows[:n], found[:, :n]
 
@@ -146,8 +151,8 @@ def requests(
     """
     rows, places = np.empty(len(lines), np.int64), np.empty(len(lines), np.int64)
     n = _loop("requests")(
-        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), head, len(head),
-        shortest, longest, _at(rows), _at(places),
+        block.data, _at(block.starts), _at(block.ends), _at(lines), len(lines), head, _span(head),
+        len(head), shortest, longest, _at(rows), _at(places),
     )  # fmt: skip
     return rows[:n], places[:n]
 
@@ -196,6 +201,11 @@ def stamps(block: Block, places: Ints) -> tuple[Ints, int]:
     found = np.empty(len(places), np.int64)
     none = _loop("stamps")(block.data, _at(places), len(places), _at(found))
     return found, none
+
+
+def _span(head: bytes) -> bytes:
+    """How many bytes from each one of a head on may stand in its place: any digit for a zero."""
+    return bytes(9 if byte == ord("0") else 0 for byte in head)
 
 
 def _at(array: npt.NDArray[Any]) -> int:
