@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from data.errors import SourceError
 from data.store import Store
 from ingest.importer import import_logs
+from ingest.sources import packed
 from tests.growing import append, decodes, sglang_boot
 
 
@@ -109,6 +111,26 @@ def test_many_blocks_equal_one_block(
     for number, offset, line_no in rows:
         assert text[offset:].startswith(decodes(number, 1))
         assert line_no == number + 2
+
+
+def test_a_packed_log_is_unpacked_once(
+    store: Store, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every block its head is looked at, which is long gone from the window."""
+    monkeypatch.setattr("ingest.blocks.BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(packed, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(packed, "_KEPT", 50_000)
+    monkeypatch.setattr(packed, "_PIECE", 500)
+    starts: list[packed.Unpacked] = []
+    start = packed.Unpacked._start
+    monkeypatch.setattr(
+        packed.Unpacked, "_start", lambda file: (starts.append(file), start(file))[1]
+    )
+    log = logs / "a.log.gz"
+    log.write_bytes(gzip.compress(sglang_boot() + decodes(0, 3000)))
+    import_logs(store, [str(log)])
+    assert numbers(store) == list(range(3000))
+    assert len(starts) == len(set(map(id, starts)))
 
 
 def test_folder_with_other_things_in_it(store: Store, logs: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from data.errors import SourceError
 from ingest.blocks import BLOCK_BYTES
-from ingest.sources.log_file import LogFile
+from ingest.sources.log_file import HEAD_BYTES, LogFile
 
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _PACKED_READ = 1 << 20
@@ -31,7 +31,8 @@ class _Decoder(Protocol):
 
 
 class Unpacked(LogFile):
-    """The text inside a packed file, unpacked as it is read; only a window of it is held.
+    """The text inside a packed file, unpacked as it is read; only a window of it is held, and its
+    head, which is looked at with every block.
 
     Attributes:
         cut_off: the packed file ended, or was damaged, in the middle of its text.
@@ -45,13 +46,14 @@ class Unpacked(LogFile):
         self._file = file
         self._zstd = magic == _ZSTD
         self._damaged: type[Exception] = zlib.error
+        self._head = b""
         self._start()
 
     def _start(self) -> None:
         self._decoder = self._new_decoder()
         self._window = bytearray()
         self._window_at = 0  # offset of the window's first byte
-        self._packed = b""  # read and not unpacked yet
+        self._packed = memoryview(b"")  # read and not unpacked yet
         self._packed_at = 0
         self._ended = False
 
@@ -75,12 +77,15 @@ class Unpacked(LogFile):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset` on; fewer only at the end."""
+        if offset + size <= len(self._head):
+            return self._head[offset : offset + size]
         if offset < self._window_at:
             self._start()
         while self.size() < offset + size and not self._ended:
             self._more()
             spare = min(len(self._window) - _KEPT, offset - self._window_at)
             if spare > BLOCK_BYTES:
+                self._head = self._head or bytes(self._window[:HEAD_BYTES])
                 del self._window[:spare]
                 self._window_at += spare
         start = offset - self._window_at
@@ -89,12 +94,12 @@ class Unpacked(LogFile):
     def _more(self) -> None:
         """Unpack a little more into the window."""
         if not self._packed:
-            self._packed = self._file.read(self._packed_at, _PACKED_READ)
+            self._packed = memoryview(self._file.read(self._packed_at, _PACKED_READ))
             self._packed_at += len(self._packed)
             if not self._packed:
                 self._ended, self.cut_off = True, not self._decoder.eof
                 return
-        piece, self._packed = self._packed[:_PIECE], self._packed[_PIECE:]
+        piece, self._packed = bytes(self._packed[:_PIECE]), self._packed[_PIECE:]
         try:
             while piece:
                 if self._decoder.eof:  # logs are packed piece by piece: one stream after another
