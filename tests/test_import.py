@@ -123,9 +123,12 @@ def test_a_packed_log_is_unpacked_once(
     monkeypatch.setattr(packed, "_PIECE", 500)
     starts: list[packed.Unpacked] = []
     start = packed.Unpacked._start
-    monkeypatch.setattr(
-        packed.Unpacked, "_start", lambda file: (starts.append(file), start(file))[1]
-    )
+
+    def noted(file: packed.Unpacked) -> None:
+        starts.append(file)
+        start(file)
+
+    monkeypatch.setattr(packed.Unpacked, "_start", noted)
     log = logs / "a.log.gz"
     log.write_bytes(gzip.compress(sglang_boot() + decodes(0, 3000)))
     import_logs(store, [str(log)])
