@@ -54,14 +54,21 @@ up: install
 demo: install
 	exec $(BIN)/servescope demo
 
-# The browser tests drive the system's Chromium, those of SSH a server of their own; the speed
+# The browser tests drive the system's Chromium, those of SSH and of the store of many
+# machines servers of their own; the speed
 # table compares with ripgrep.
 test: install-dev
 	if ! command -v chromium >/dev/null; then $(call apt,chromium); fi
 	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
-	$(BIN)/python -m pytest -m 'not alone' --numprocesses auto --dist worksteal
+	if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then $(call apt,postgresql); fi
+	said=$$(mktemp)
+	$(BIN)/python -m pytest -m beside -p no:cacheprovider >$$said 2>&1 & beside=$$!
+	trap 'kill $$beside 2>/dev/null || true; rm -f $$said' EXIT
+	$(BIN)/python -m pytest -m 'not alone and not beside' --numprocesses auto --dist worksteal
+	wait $$beside || { cat $$said; exit 1; }
+	tail -n 1 $$said
 	$(BIN)/python -m pytest -m alone
 
 check: install-dev
@@ -80,6 +87,7 @@ soak: install-dev
 	$(BIN)/python -m tests.soak.kill
 	$(BIN)/python -m tests.soak.model
 	$(BIN)/python -m tests.soak.many
+	$(BIN)/python -m tests.soak.fleet
 
 define apt
 echo "Installing $(1) ..."; \

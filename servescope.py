@@ -31,7 +31,7 @@ from ingest.forms import (
     TableFormat,
 )
 from ingest.sources.names import shown
-from ingest.terminal import progress, silence_output, writable
+from ingest.terminal import latest, progress, silence_output, writable, zone_option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -52,9 +52,11 @@ app = typer.Typer(
 )
 
 StoreOption = Annotated[
-    Path,
+    str,
     typer.Option(
-        "--store", envvar="SERVESCOPE_STORE", help="The DuckDB file that holds everything."
+        "--store",
+        envvar="SERVESCOPE_STORE",
+        help="The DuckDB file that holds everything, or ducklake:postgres:… of many machines.",
     ),
 ]
 PortOption = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1.")]
@@ -64,7 +66,7 @@ ZoneOption = Annotated[
     typer.Option(
         "--zone",
         help="Time zone of the stamps, for example Europe/Berlin.",
-        callback=lambda zone: _zone(zone),
+        callback=zone_option,
     ),
 ]
 OutputOption = Annotated[
@@ -115,7 +117,7 @@ def up(
     auth: Annotated[
         Path | None, typer.Option("--auth", help="TOML file: who may open them from elsewhere.")
     ] = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Follow logs and show them live in the browser."""
     from dashboard.access_file import for_address
@@ -128,6 +130,27 @@ def up(
     with prompting():
         check(specs)
     _serve(store, specs, port, bench or [], address, access)
+
+
+@app.command()
+def ingest(
+    sources: Annotated[list[str], typer.Argument(help="Logs to follow, as `up` takes them.")],
+    label: LabelOption = None,
+    zone: ZoneOption = None,
+    store: StoreOption = DEFAULT_STORE,
+) -> None:
+    """Follow logs into a store without showing pages: on each host of a fleet."""
+    from ingest.collecting import collect
+    from ingest.config import SourceSpec
+    from ingest.probe import check
+    from ingest.sources.secret import prompting
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    specs = [SourceSpec(location, label, zone) for location in sources]
+    with prompting():
+        check(specs)
+    with contextlib.suppress(KeyboardInterrupt):
+        collect(store, specs)
 
 
 @app.command()
@@ -148,7 +171,7 @@ def demo(
         specs = [SourceSpec(str(path), path.stem) for path in replay.paths]
         replay.start()
         try:
-            _serve(store, specs, port)
+            _serve(str(store), specs, port)
         finally:
             replay.stop()
 
@@ -161,7 +184,7 @@ def import_command(
     bench: Annotated[
         list[str] | None, typer.Option("--bench", help="Benchmark results of these very logs.")
     ] = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Read past logs and benchmark results into the store, each file once."""
     from data.bench_text import import_lines
@@ -234,7 +257,7 @@ def doctor(
 @app.command()
 def runs(
     form: Annotated[ListFormat, typer.Option("--format")] = ListFormat.TEXT,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """List all runs, newest first."""
     from data.export import render, run_list
@@ -251,13 +274,13 @@ def show(
     run: Annotated[str, typer.Argument(help="Id, beginning of an id, label, or file.")],
     args: Annotated[bool, typer.Option("--args", help="The server's arguments too.")] = False,
     form: Annotated[CardFormat, typer.Option("--format")] = CardFormat.TEXT,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Show the card and the summary of one run."""
     from data.card import card_json, card_text
 
     with _commands(store) as commands:
-        card = commands.show(_latest(commands, run))
+        card = commands.show(latest(commands, run))
     print(card_json(card) if form is CardFormat.JSON else card_text(card, args=args))
 
 
@@ -270,7 +293,7 @@ def bench(
         typer.Option("--map", help="HEADER=COLUMN[:UNIT] of a table made by hand, said once."),
     ] = None,
     output: OutputOption = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """List benchmark points, each with what the server's log says of its time."""
     from data.bench_text import column_meaning, import_lines, rendered
@@ -279,7 +302,7 @@ def bench(
         if meaning:
             for line in import_lines(commands.map_bench(list(map(column_meaning, meaning)))):
                 print(line, file=sys.stderr)
-        points = commands.bench([_latest(commands, name) for name in run or []])
+        points = commands.bench([latest(commands, name) for name in run or []])
     with writable(output, binary=False) as out:
         out.write(rendered(points, form))
 
@@ -295,7 +318,7 @@ def export(
         float | None, typer.Option("--every", min=1.0, help="Samples per interval of so many s.")
     ] = None,
     output: OutputOption = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Write runs, samples, events, benchmark results or a comparison as a file."""
     if what == "comparison":
@@ -304,7 +327,7 @@ def export(
     if form in (FileFormat.HTML, FileFormat.SVG, FileFormat.PNG):
         raise CommandError(f"{form}: only a comparison is drawn; choose csv, parquet, json or md")
     with _commands(store) as commands:
-        frame = commands.export(what, [_latest(commands, name) for name in run or []], every)
+        frame = commands.export(what, [latest(commands, name) for name in run or []], every)
     _write(frame, TableFormat(form), output)
 
 
@@ -316,7 +339,7 @@ def compare(
     ],
     form: Annotated[CompareFormat, typer.Option("--format")] = CompareFormat.TEXT,
     output: OutputOption = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Compare runs or logs with the first of them."""
     text = _comparison(runs, form, store)
@@ -329,11 +352,11 @@ def findings(
     run: Annotated[str | None, typer.Argument(help="The run; the latest if none is named.")] = None,
     form: Annotated[FindingsFormat, typer.Option("--format")] = FindingsFormat.TEXT,
     output: OutputOption = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Say what is wrong or surprising in a run, with the evidence."""
     with _commands(store) as commands:
-        text = commands.findings(run if run is None else _latest(commands, run), form)
+        text = commands.findings(run if run is None else latest(commands, run), form)
     with writable(output, binary=False) as out:
         out.write(text.encode())
 
@@ -345,7 +368,7 @@ def sql(
     limit: Annotated[int, typer.Option("--limit", help="Rows at most.")] = 10_000,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds at most.")] = 30.0,
     output: OutputOption = None,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Ask the store a question of your own."""
     with _commands(store) as commands:
@@ -360,7 +383,7 @@ def compact(
     keep: Annotated[
         float, typer.Option("--keep", help="Days of which every sample is kept.")
     ] = KEEP_DAYS,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Roll up old samples by minute, and give the space back."""
     from data.space import compacted
@@ -373,7 +396,7 @@ def compact(
 def status(
     form: Annotated[CardFormat, typer.Option("--format")] = CardFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
-    store: StoreOption = Path(DEFAULT_STORE),
+    store: StoreOption = DEFAULT_STORE,
 ) -> None:
     """Show how the sources of a running `servescope up` are doing."""
     import json
@@ -382,7 +405,7 @@ def status(
     from ingest.control import running
     from ingest.status import status_line
 
-    report = running(_absolute(store))
+    report = running(store)
     if as_json or form is CardFormat.JSON:
         print(json.dumps(report, default=str))
     elif not report["running"]:
@@ -394,7 +417,7 @@ def status(
 
 
 def _serve(
-    store_path: Path,
+    location: str,
     specs: Sequence[SourceSpec],
     port: int,
     bench: Sequence[str] = (),
@@ -407,22 +430,21 @@ def _serve(
     from dashboard.access import NOBODY_ELSE
     from dashboard.access_file import from_elsewhere
     from dashboard.app import build_app
-    from data.store import Store
     from ingest import control
     from ingest.bench_desk import BenchDesk
     from ingest.bench_watch import BenchWatch
     from ingest.commands import Commands
     from ingest.config import Remembered
+    from ingest.opening import opened
     from ingest.supervisor import Supervisor
 
     # The web server ends by raising the signal anew; the default would end us before cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    place = _absolute(store_path)
-    with Store.open(place) as store, control.listening(port, address) as (sockets, url):
-        supervisor = Supervisor(store, specs, Remembered(place))
+    with opened(location) as store, control.listening(port, address) as (sockets, url):
+        supervisor = Supervisor(store, specs, Remembered(store.path))
         watch = BenchWatch(store, bench)
-        with control.published(place, url) as token, watch:
-            store.announce(url)
+        store.announce(url)
+        with control.published(store.path, url) as token, watch:
             routes = [control.route(Commands(store, supervisor), token)]
             let_in = access or NOBODY_ELSE
             web = build_app(store, supervisor, routes, BenchDesk(store, watch), let_in)
@@ -430,13 +452,13 @@ def _serve(
             config = uvicorn.Config(
                 web, log_level="warning", timeout_graceful_shutdown=3, proxy_headers=False
             )
-            print(f"Servescope: {url} (store {place}; stop with Ctrl-C)", flush=True)
+            print(f"Servescope: {url} (store {store.name}; stop with Ctrl-C)", flush=True)
             print(from_elsewhere(let_in, sockets[0].getsockname()[1]), flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=sockets)
 
 
-def _comparison(runs: list[str], form: str, store: Path) -> str:
+def _comparison(runs: list[str], form: str, store: str) -> str:
     """Runs and files against the first; the store is opened only where it is asked for."""
     from ingest.comparing import answer, compare_all, only_files
 
@@ -446,7 +468,7 @@ def _comparison(runs: list[str], form: str, store: Path) -> str:
         return str(commands.compare(runs, form))
 
 
-def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, store: Path) -> None:
+def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, store: str) -> None:
     from ingest.comparing import as_file, asked_as
 
     if not runs:
@@ -456,35 +478,11 @@ def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, s
         out.write(content)
 
 
-def _zone(name: str | None) -> str | None:
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name).key if name else None
-    except (OSError, ValueError, KeyError) as error:
-        raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin") from error
-
-
-def _latest(commands: Any, run: str) -> str:
-    """The run that the user means; of several with one name the latest, and it is said."""
-    found: list[str] = commands.find(run)
-    if len(found) > 1:
-        print(f"{run!r} names {len(found)} runs; this is the latest, {found[0]}", file=sys.stderr)
-    return found[0]
-
-
-def _absolute(store: Path) -> Path:
-    try:
-        return store.expanduser().absolute()
-    except RuntimeError as error:
-        raise CommandError(f"{store}: no such user; choose another --store") from error
-
-
 @contextlib.contextmanager
-def _commands(store: Path, *, bulk: bool = False) -> Iterator[Any]:
+def _commands(store: str, *, bulk: bool = False) -> Iterator[Any]:
     from ingest.control import connect
 
-    with connect(_absolute(store), bulk=bulk) as commands:
+    with connect(store, bulk=bulk) as commands:
         yield commands
 
 

@@ -9,6 +9,8 @@ import duckdb
 import streamlit as st
 
 from dashboard import words
+from dashboard.context import current
+from data.errors import StoreError
 
 
 def guarded(page: Callable[[], None]) -> Callable[[], None]:
@@ -18,11 +20,11 @@ def guarded(page: Callable[[], None]) -> Callable[[], None]:
     def run() -> None:
         try:
             page()
-        except duckdb.Error as error:
+        except (duckdb.Error, StoreError) as error:
+            said = str(error).splitlines()[0]
             st.error(
-                f"The store could not be read: {words.plain(str(error).splitlines()[0])} "
-                "Restart Servescope; if this line stays, start it with another --store and import "
-                "the logs again. The logs themselves are never touched.",
+                f"The store could not be read: {words.plain(said)} "
+                f"{current().store.when_unreadable} The logs themselves are never touched.",
                 icon=":material/error:",
             )
 

@@ -12,6 +12,7 @@ from data import compact
 from data.errors import StoreError
 
 HERE = Path(__file__).parent
+_TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
 MIGRATIONS = HERE / "migrations"  # 002_what_changes.sql, 003_...: one step each
 
 
@@ -26,7 +27,7 @@ def newest_version() -> int:
 
 def stored_version(con: duckdb.DuckDBPyConnection) -> int | None:
     """The schema version of the open store, None for an empty one."""
-    tables = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    tables = {row[0] for row in con.execute(_TABLES).fetchall()}
     if not tables:
         return None
     foreign = StoreError("is a DuckDB file of another program; choose another --store")

@@ -45,10 +45,11 @@ def compact(store: Store, keep_days: float) -> Compacted:
     with store.cursor() as con:
         found = list(batches(con, before))
     done: list[tuple[int, int]] = []
-    for batch in found:
-        store.transact(partial(_roll, batch=batch, before=before, done=done))
-    store.transact(fold)
-    store.shrink()
+    with store.upkeep():
+        for batch in found:
+            store.transact(partial(_roll, batch=batch, before=before, done=done))
+        store.transact(fold)
+        store.shrink()
     lines, rows = (sum(numbers) for numbers in zip(*done, strict=True)) if done else (0, 0)
     return Compacted(before, lines, rows, size, store.size_bytes())
 

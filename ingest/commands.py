@@ -14,7 +14,7 @@ from data.errors import CommandError
 from data.question import select
 from data.store import Store
 from ingest.claims import Claims
-from ingest.sources.places import source_id_of
+from ingest.sources.places import full
 from ingest.status import SourceStatus
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ class Commands:
         """The benchmark points, of these runs or of all; what has no run yet is joined first."""
         from data import bench, bench_link
 
-        bench_link.join(self._store)
+        if not self._store.read_only:
+            bench_link.join(self._store)
         with self._store.cursor() as con:
             return bench.points(con, [queries.find_runs(con, run)[0] for run in runs])
 
@@ -164,4 +165,4 @@ class Commands:
 
 def absolute(location: str) -> str:
     """A location as another process, in another folder, must get it."""
-    return source_id_of(location)
+    return full(location)

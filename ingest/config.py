@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from data.errors import SourceError
-from ingest.sources.places import source_id_of
+from ingest.sources.places import full, source_id_of
 
 CONFIG_NAME = "servescope.toml"
 _KEYS = ("location", "label", "zone", "tags", "paused")
@@ -109,7 +109,7 @@ class Remembered:
         text = "# Written by Servescope: the sources of its Sources page.\n"
         for spec in specs:
             values = {
-                "location": spec.source_id, "label": spec.label, "zone": spec.zone,
+                "location": full(spec.location), "label": spec.label, "zone": spec.zone,
                 "tags": list(spec.tags) or None, "paused": spec.paused or None,
             }  # fmt: skip
             # A JSON string, list or truth is TOML too.

@@ -24,8 +24,8 @@ import duckdb
 import polars as pl
 
 from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
-from data.store import Store, explain
 from ingest.commands import Commands, absolute
+from ingest.opening import beside, opened
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -78,14 +78,14 @@ class ControlFile:
         return found
 
 
-def running(store: Path) -> dict[str, Any]:
+def running(store: str) -> dict[str, Any]:
     """Whether a `servescope up` owns the store, where, and how its sources are doing."""
-    control = ControlFile.read(store)
+    control = ControlFile.read(beside(store))
     if control is None:
-        return {"running": False, "store": str(store), "url": None, "sources": []}
+        return {"running": False, "store": store, "url": None, "sources": []}
     return {
         "running": True,
-        "store": str(store),
+        "store": store,
         "url": control.url,
         "sources": RemoteCommands(control).status(),
     }
@@ -274,17 +274,17 @@ class RemoteCommands:
 
 
 @contextlib.contextmanager
-def connect(store: Path, *, bulk: bool = False) -> Iterator[Commands | RemoteCommands]:
+def connect(store: str, *, bulk: bool = False) -> Iterator[Commands | RemoteCommands]:
     """The commands over this store: of the process that owns it, else our own."""
-    control = ControlFile.read(store)
+    control = ControlFile.read(beside(store))
     if control is not None:
         yield RemoteCommands(control)
         return
-    with Store.open(store, bulk=bulk) as opened:
+    with opened(store, bulk=bulk) as own:
         try:
-            yield Commands(opened)
+            yield Commands(own)
         except duckdb.Error as error:
-            raise StoreError(explain(store, error)) from error
+            raise own.failure(error) from error
 
 
 def _to_arrow(frame: pl.DataFrame) -> bytes:

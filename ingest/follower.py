@@ -48,9 +48,8 @@ class Follower(Worker):
         board: StatusBoard,
         claims: Claims,
     ) -> None:
-        super().__init__(source, board)
+        super().__init__(source, store, board)
         self._place = place
-        self._store = store
         self._writer = writer
         self._claims = claims
         self._feed = Feed(writer, board, self._stopping)

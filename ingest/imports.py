@@ -22,6 +22,7 @@ from ingest.sources.address import SSH
 from ingest.sources.command import is_command
 from ingest.sources.file import expand
 from ingest.sources.names import LOGS, shown
+from ingest.sources.places import source_id_of
 
 if TYPE_CHECKING:
     from ingest.bench_import import BenchRead
@@ -171,7 +172,7 @@ def _join_given(
     from ingest.bench_import import import_bench
 
     with store.cursor() as con:
-        run_ids = queries.runs_of_files(con, list(map(shown, logs)))
+        run_ids = queries.runs_of_files(con, list(map(source_id_of, logs)))
     if not run_ids:
         raise SourceError("--bench: there is no run in the logs that the results could be of")
     reads = import_bench(store, files, label=label, zone=zone)

@@ -82,9 +82,8 @@ class StreamFollower(Worker):
         board: StatusBoard,
     ) -> None:
         """`command`: None stands for standard input."""
-        super().__init__(source, board)
+        super().__init__(source, store, board)
         self._command = command
-        self._store = store
         self._writer = writer
         self._feed = Feed(writer, board, self._stopping)
         self._output: Output | None = None

@@ -182,8 +182,8 @@ class Supervisor:
         info = SourceInfo(source_id, label=spec.label, zone=spec.zone, salt=self._store.salt)
         board = self._boards[source_id]
         worker: Worker
-        if is_command(source_id) or source_id == "-":
-            command = CommandSource.parse(source_id) if source_id != "-" else None
+        if is_command(spec.location) or spec.location == "-":
+            command = CommandSource.parse(spec.location) if spec.location != "-" else None
             kind = str(command.kind) if command else "stdin"
             worker = StreamFollower(info, command, self._store, self._writer, board)
         else:

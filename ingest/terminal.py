@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from data.errors import CommandError
 
@@ -72,3 +72,21 @@ def writable(output: Path | None, *, binary: bool) -> Iterator[BinaryIO]:
             silence_output()
         name = output or "standard output"
         raise CommandError(f"{name}: cannot be written ({error.strerror})") from error
+
+
+def zone_option(name: str | None) -> str | None:
+    """The time zone that an option names; CommandError if there is none of that name."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name).key if name else None
+    except (OSError, ValueError, KeyError) as error:
+        raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin") from error
+
+
+def latest(commands: Any, run: str) -> str:
+    """The run that the user means; of several with one name the latest, and it is said."""
+    found: list[str] = commands.find(run)
+    if len(found) > 1:
+        print(f"{run!r} names {len(found)} runs; this is the latest, {found[0]}", file=sys.stderr)
+    return found[0]

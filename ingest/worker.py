@@ -8,13 +8,21 @@ import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 
-from data.errors import HostKeyError, LoginError, ServescopeError, UnreachableError
+from data.errors import (
+    HostKeyError,
+    LoginError,
+    ServescopeError,
+    StoreError,
+    UnreachableError,
+)
+from data.store import Store
 from ingest import status
 from ingest.backoff import Backoff
 from ingest.pipeline import SourceInfo
 from ingest.status import StatusBoard
 
 RETRY_S = 5.0
+STORE_RETRY_S = 1.0  # a store on another machine that comes back is soon up to date
 REFUSED_S = 30.0  # somebody has to do something about a key before it works
 _log = logging.getLogger(__name__)
 
@@ -22,11 +30,12 @@ _log = logging.getLogger(__name__)
 class Worker(threading.Thread, ABC):
     """One source being followed."""
 
-    def __init__(self, source: SourceInfo, board: StatusBoard) -> None:
+    def __init__(self, source: SourceInfo, store: Store, board: StatusBoard) -> None:
         super().__init__(name=f"follow {source.source_id}", daemon=True)
         self.wake = threading.Event()
         self._stopping = threading.Event()
         self._source = source
+        self._store = store
         self._board = board
         self._backoff = Backoff()
         self._broken: tuple[float, str] | None = None  # when the connection broke, and why
@@ -41,11 +50,13 @@ class Worker(threading.Thread, ABC):
         while not self._stopping.is_set():
             self.wake.clear()
             try:
+                self._store.hold(self._source.source_id)
                 self.turn()
             except Exception as error:
                 if not self._stopping.is_set():
                     self._fail(error)
         self._let_go()
+        self._store.let_go(self._source.source_id)
 
     @abstractmethod
     def turn(self) -> None:
@@ -84,4 +95,4 @@ class Worker(threading.Thread, ABC):
             return status.AUTH_FAILED, REFUSED_S
         if isinstance(error, HostKeyError):
             return status.KEY_CHANGED if error.changed else status.KEY_UNKNOWN, REFUSED_S
-        return status.ERROR, RETRY_S
+        return status.ERROR, STORE_RETRY_S if isinstance(error, StoreError) else RETRY_S

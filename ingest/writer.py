@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections import deque
@@ -18,7 +19,8 @@ QUEUE_BYTES = 32 << 20
 SMALL_BYTES = 256 << 10
 SPARE_BYTES = 24 << 20  # a block that entered last is in it
 TRANSACTION_BYTES = 16 << 20
-RETRY_S = 2.0
+RETRY_S = 0.5  # doubled with every failure up to
+MOST_RETRY_S = 2.0
 OPEN_S = 5.0  # a transaction that rows are inserted into as they come
 _log = logging.getLogger(__name__)
 Entry = tuple[Append, Callable[[], object], int]  # with its number
@@ -110,7 +112,7 @@ class Writer:
 
     def _raise_if_over(self) -> None:
         if self._over():
-            raise self.error or StoreError(f"{self._store.path}: the writer has stopped")
+            raise self.error or StoreError(f"{self._store.name}: the writer has stopped")
 
     def _due(self) -> bool:
         return bool(self._queue and self._at_once) or self._is_time()
@@ -177,6 +179,7 @@ class Writer:
 
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
+        wait_s = RETRY_S
         while True:
             appends = [append for append, _, _ in entries]
             try:
@@ -190,15 +193,19 @@ class Writer:
                     self._refuse(error.file_id, entries)
                     continue
                 if not isinstance(error, StoreError):
-                    error = StoreError(f"{self._store.path}: cannot store this ({error!r})")
+                    error = StoreError(f"{self._store.name}: cannot store this ({error!r})")
                 if self._retry and self.error is None:
                     _log.error("%s", error)
                 self.error = error
             else:
                 self.error = None
                 return True
+            pause_s = wait_s * random.uniform(
+                0.5, 1.0
+            )  # others may have failed for the same reason
+            wait_s = min(2 * wait_s, MOST_RETRY_S)
             with self._change:
-                if not self._retry or self._change.wait_for(lambda: self._stopping, RETRY_S):
+                if not self._retry or self._change.wait_for(lambda: self._stopping, pause_s):
                     return False
 
     def _refuse(self, file_id: str, entries: list[Entry]) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from data.store import Store
+    from tests.postgres import OpenStore, Postgres
 
 # Other work on the machine must not turn a property red; CI draws the same examples each time.
 hypothesis.settings.register_profile("project", deadline=None, derandomize="CI" in os.environ)
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path not in waits:
             waits[item.path] = bool(_WAITS.search(item.path.read_text(encoding="utf-8")))
-        if waits[item.path]:
+        if waits[item.path] and item.get_closest_marker("beside") is None:
             item.add_marker("alone")
 
 
@@ -86,3 +87,36 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
         import_paths(opened, [str(SAMPLES)])
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server, started when the first test asks for it."""
+    from tests.postgres import Postgres
+
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["file", "lake"])
+def open_store(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OpenStore:
+    """Opens a store of the test's own: once a file, once a lake. One of the same name is the same.
+
+    What holds for both is tested on both.
+    """
+    from data.store import Store
+
+    if request.param == "file":
+        return lambda name="s", **how: Store.open(tmp_path / f"{name}.duckdb", **how)
+    server: Postgres = request.getfixturevalue("postgres")
+    made: dict[str, str] = {}
+
+    def opened(name: str = "s", **how: bool) -> Store:
+        if name not in made:
+            made[name] = server.lake(tmp_path / name)
+        return Store.open(made[name], **how)
+
+    return opened

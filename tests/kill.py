@@ -46,8 +46,9 @@ class Outcome:
 class Server:
     """Writes numbered lines in pieces that end anywhere, until it is stopped."""
 
-    def __init__(self, path: Path, rng: random.Random) -> None:
+    def __init__(self, path: Path, rng: random.Random, pause_s: float = 0.05) -> None:
         self.written = 0
+        self._pause_s = pause_s
         self._path = path
         self._rng = rng
         self._stop = threading.Event()
@@ -66,7 +67,7 @@ class Server:
             data = decodes(self.written, count)
             cut = self._rng.randrange(len(data))
             append(self._path, data[:cut])
-            self._stop.wait(self._rng.random() * 0.05)
+            self._stop.wait(self._rng.random() * self._pause_s)
             append(self._path, data[cut:])
             self.written += count
 

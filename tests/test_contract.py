@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import polars as pl
 import pytest
 
-from data.store import Store
 from parsers import records
+from tests.postgres import OpenStore
 
 TYPES: dict[pl.DataType, str] = {
     pl.String(): "VARCHAR",
@@ -34,8 +32,8 @@ TABLES = {
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_columns_of_table_equal_columns_of_record(table: str, tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+def test_columns_of_table_equal_columns_of_record(table: str, open_store: OpenStore) -> None:
+    with open_store() as store, store.cursor() as con:
         declared = con.execute(
             "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? "
             "ORDER BY column_index",
@@ -44,7 +42,7 @@ def test_columns_of_table_equal_columns_of_record(table: str, tmp_path: Path) ->
     assert declared == [(name, TYPES[kind]) for name, kind in TABLES[table].items()]
 
 
-def test_view_runs_has_every_column_of_a_run(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+def test_view_runs_has_every_column_of_a_run(open_store: OpenStore) -> None:
+    with open_store() as store, store.cursor() as con:
         columns = con.sql("SELECT * FROM runs").columns
     assert columns[: len(records.RUNS)] == list(records.RUNS)

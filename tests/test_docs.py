@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -65,7 +66,16 @@ def test_what_is_imported_is_required() -> None:
     ours = [ROOT / "servescope.py", *code("dashboard", "parsers", "ingest", "data")]
     needed = {provided_by[package][0].lower() for package in imported(ours)}
     required = set(requirements("requirements.txt"))
-    assert needed - required == set()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    optional = {package.split("==")[0] for extra in extras.values() for package in extra}
+    assert needed - required - optional == set()
+    # What an extra brings is pinned for the tests to the same version.
+    pinned = {
+        f"{name}=={version}" for name, version in requirements("requirements-dev.txt").items()
+    }
+    assert {package for extra in extras.values() for package in extra} <= pinned
     # polars hands frames over through pyarrow.
     assert required - needed <= {"pyarrow"}
 

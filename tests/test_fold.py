@@ -8,11 +8,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from data import checkpoints, fold, queries
-from data import store as store_module
+from data import checkpoints, file_store, fold, queries
 from data.checkpoints import Checkpoint
 from data.store import Store
 from tests.frames import decode, events, facts, samples
+from tests.postgres import OpenStore
 
 
 def checkpoint(seq: int, file_id: str, path: str) -> Checkpoint:
@@ -48,12 +48,12 @@ def count(con: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(row[0])
 
 
-def test_answers_stay_the_same(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+def test_answers_stay_the_same(open_store: OpenStore) -> None:
+    with open_store() as store, store.cursor() as con:
         fill(store)
         before = answers(con)
         for _ in range(2):  # folding what is folded changes nothing either
-            fold.fold(con)
+            store.transact(fold.fold)
             assert answers(con) == before
             assert count(con, "checkpoints") == 2
             assert count(con, "run_summary_parts") == 5
@@ -67,7 +67,7 @@ def test_it_happens_by_itself(
     if restart:
         with Store.open(path) as store:
             fill(store)
-    for module in (fold, store_module):
+    for module in (fold, file_store):
         monkeypatch.setattr(module, "EVERY_APPENDS", 30)
     with Store.open(path) as store, store.cursor() as con:
         step: Callable[[Store], None] = (lambda s: s.append(None, None)) if restart else fill

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,15 @@ from ingest.commands import Commands
 from ingest.importer import import_logs
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
+from tests.postgres import OpenStore
 
 LOGS = sorted((Path(__file__).parents[1] / "data" / "samples").glob("*/server.log"))
 LATER = datetime(2030, 1, 1)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
+def store(open_store: OpenStore) -> Iterator[Store]:
+    with open_store() as opened:
         yield opened
 
 
@@ -192,16 +193,21 @@ def test_days_to_keep_are_days(store: Store) -> None:
 
 
 def test_growth_is_told_over_what_is_known(store: Store) -> None:
+    now = datetime.now(UTC).replace(tzinfo=None)
     with store.cursor() as con:
-        store.append(samples([decode(1)]), None)  # keeps the first size
-        assert space.growth(con, 5000) == space.Growth(5000)
-        now = datetime(2026, 5, 9)
-        con.execute('UPDATE store_sizes SET "at" = "at" - INTERVAL 2 DAY, bytes = 1000')
+        con.execute("DELETE FROM store_sizes")
+        assert space.noted_s_ago(con) == float("inf")
+        space.note_size(con, 1000)
+        assert space.noted_s_ago(con) < 3600
+        assert space.growth(con, 5000) == space.Growth(5000)  # of a moment nobody can tell
+        for days, size in ((9, 100), (2, 3000)):
+            moment = now - timedelta(days=days)
+            con.execute(f"INSERT INTO store_sizes VALUES ('{moment}', {size})")
         grown = space.growth(con, 5000)
-        assert grown.added == 4000
-    days = timedelta(days=2)
-    words = space.in_words(space.Growth(9_000_000, now - days, 4_000_000), now)
+    assert (grown.since, grown.added) == (now - timedelta(days=2), 2000)
+    before = now - timedelta(days=2)
+    words = space.in_words(space.Growth(9_000_000, before, 4_000_000), now)
     assert words == "The store holds 9.0 MB; over the last 2 days it grew by 2.0 MB a day."
-    words = space.in_words(space.Growth(9_000_000, now - days, -4_000_000), now)
+    words = space.in_words(space.Growth(9_000_000, before, -4_000_000), now)
     assert words == "The store holds 9.0 MB, 4.0 MB less than 2 days ago."
     assert "after an hour" in space.in_words(space.Growth(7), now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from data.store import Store
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
 from tests.logs import read
+from tests.postgres import OpenStore
 from tests.test_corpus import LOGS
 
 
@@ -30,7 +32,7 @@ def rows(store: Store, query: str) -> list[dict[str, Any]]:
         return con.sql(query).pl().to_dicts()
 
 
-def test_frames_come_back_as_they_went_in(tmp_path: Path) -> None:
+def test_frames_come_back_as_they_went_in(open_store: OpenStore) -> None:
     one_rank = {"dp_rank": 3, "ts_inferred": True, "line_no": 7}
     every_kind = [
         decode(1, extra='{"x": 1}', kv_usage=None, graph_on=False, kv_tokens=5, **one_rank),
@@ -43,15 +45,15 @@ def test_frames_come_back_as_they_went_in(tmp_path: Path) -> None:
         ),
     ]  # fmt: skip
     frame = records.frame(every_kind, records.SAMPLES)
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with open_store() as store:
         store.append(Frames(samples=frame), None)
         with store.cursor() as con:
             stored = con.sql("SELECT * FROM samples ORDER BY ts").pl()
     assert_frame_equal(stored, frame.with_columns(pl.col(pl.Enum).cast(pl.String)))
 
 
-def test_a_value_without_a_column_of_its_kind_is_refused(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+def test_a_value_without_a_column_of_its_kind_is_refused(open_store: OpenStore) -> None:
+    with open_store() as store:
         with pytest.raises(ValueError, match="decode have no column new_seqs"):
             store.append(samples([decode(1, new_seqs=1)]), None)
         assert rows(store, "SELECT * FROM samples") == []
@@ -70,16 +72,23 @@ def test_what_a_line_prints_has_a_column_in_the_table_of_its_kind(log: Path) -> 
     assert sum(frame.height for frame in stored.values()) == printed.height
 
 
-def test_revision_moves_only_when_something_was_stored(tmp_path: Path) -> None:
+def test_revision_moves_when_something_was_stored(open_store: OpenStore) -> None:
+    with open_store() as store:
+        store.append(Frames(), checkpoint(1, 10))
+        before = store.revision
+        assert store.revision == before
+        store.append(samples([decode(1)]), checkpoint(2, 20))
+        assert store.revision > before
+
+
+def test_of_a_file_a_checkpoint_alone_is_nothing_new_to_a_reader(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         store.append(Frames(), checkpoint(1, 10))
         assert store.revision == 0
-        store.append(samples([decode(1)]), checkpoint(2, 20))
-        assert store.revision == 1
 
 
-def test_latest_checkpoint_and_facts_have_the_highest_seq(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+def test_latest_checkpoint_and_facts_have_the_highest_seq(open_store: OpenStore) -> None:
+    with open_store() as store:
         for seq, offset in ((1, 10), (2, 25)):
             store.append(facts({"seq": seq, "run_id": "r1", "tp": seq}), checkpoint(seq, offset))
         latest = rows(store, "SELECT seq, byte_offset FROM checkpoints_latest")
@@ -87,17 +96,18 @@ def test_latest_checkpoint_and_facts_have_the_highest_seq(tmp_path: Path) -> Non
         assert rows(store, "SELECT run_id, tp FROM runs") == [{"run_id": "r1", "tp": 2}]
 
 
-def test_failed_append_leaves_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+def test_failed_append_leaves_nothing_and_the_next_one_works(open_store: OpenStore) -> None:
     broken = Frames(
         samples=records.frame([decode(1)], records.SAMPLES),
         run_facts=pl.DataFrame({"no_such_column": [1]}),
     )
-    with Store.open(tmp_path / "s.duckdb") as store:
-        with pytest.raises(StoreError, match=r"s\.duckdb"):
+    with open_store() as store:
+        before = store.revision
+        with pytest.raises(StoreError, match=re.escape(store.name)):
             store.append(broken, checkpoint(1, 10))
         assert rows(store, "SELECT * FROM samples") == []
         assert rows(store, "SELECT * FROM checkpoints") == []
-        assert store.revision == 0
+        assert store.revision == before
         store.append(samples([decode(1)]), checkpoint(1, 10))
         assert len(rows(store, "SELECT * FROM samples")) == 1
 
@@ -106,8 +116,8 @@ def summary(store: Store) -> dict[str, Any]:
     return rows(store, "SELECT * FROM run_summary")[0]
 
 
-def test_summary_merges_appends_as_tokens_over_seconds(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+def test_summary_merges_appends_as_tokens_over_seconds(open_store: OpenStore) -> None:
+    with open_store() as store:
         store.append(samples([decode(1, gen_tok_s=100.0, interval_s=1.0)]), None)
         store.append(samples([decode(4, gen_tok_s=50.0, interval_s=3.0)]), None)
         store.append(
@@ -120,9 +130,9 @@ def test_summary_merges_appends_as_tokens_over_seconds(tmp_path: Path) -> None:
     assert (got["n_decode"], got["first_ts"], got["last_ts"]) == (3, at(1), at(5))
 
 
-def test_late_interval_adds_its_tokens_once(tmp_path: Path) -> None:
+def test_late_interval_adds_its_tokens_once(open_store: OpenStore) -> None:
     late = {"run_id": "r1", "file_id": "f", "byte_offset": 1000, "interval_s": 2.0}
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with open_store() as store:
         store.append(samples([decode(1, interval_s=None, interval_from=None)]), None)
         assert summary(store)["gen_tokens"] is None
         store.append(Frames(intervals=records.frame([late], records.INTERVALS)), None)
@@ -132,7 +142,7 @@ def test_late_interval_adds_its_tokens_once(tmp_path: Path) -> None:
 
 
 def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
-    tmp_path: Path,
+    open_store: OpenStore,
 ) -> None:
     rows_in = [
         decode(1, dp_rank=dp, tp_rank=tp, pp_rank=pp)
@@ -140,7 +150,7 @@ def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
         for tp in (4, 5)
         for pp in (0, 1)
     ]
-    with Store.open(tmp_path / "s.duckdb") as store:
+    with open_store() as store:
         store.append(samples(rows_in), None)
         fault = {"run_id": "r1", "kind": "fault", "severity": "fault", "byte_offset": 16}
         store.append(events({**fault, "incident_id": "r1-10"}), None)
@@ -148,8 +158,8 @@ def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
     assert (got["n_decode"], got["gen_tokens"], got["n_faults"]) == (2, 200.0, 1)
 
 
-def test_acceptance_is_weighted_and_prompt_tokens_follow_the_engine(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+def test_acceptance_is_weighted_and_prompt_tokens_follow_the_engine(open_store: OpenStore) -> None:
+    with open_store() as store:
         store.append(
             samples(
                 [
@@ -166,8 +176,8 @@ def test_acceptance_is_weighted_and_prompt_tokens_follow_the_engine(tmp_path: Pa
     assert got["prompt_tokens"] == pytest.approx(70 + 50)
 
 
-def test_retractions_are_counted(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store:
+def test_retractions_are_counted(open_store: OpenStore) -> None:
+    with open_store() as store:
         store.append(
             events(
                 {"run_id": "r1", "kind": "retraction", "severity": "warning", "count": 3},
@@ -179,14 +189,14 @@ def test_retractions_are_counted(tmp_path: Path) -> None:
     assert (got["n_retractions"], got["n_faults"]) == (3, 0)
 
 
-def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
+def test_odd_names_are_stored_as_they_are(open_store: OpenStore) -> None:
     path = '/logs/it\'s; DROP TABLE samples; --\n"ü"\\n$1?.log'
     begin = b"0123456789"
     head = hashlib.sha256(begin).hexdigest()
     odd = Checkpoint(
         path, "f", path, 1, 10, 1, head, 10, "cd", '{"a": "\'"}', False, (("h", path),)
     )
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+    with open_store() as store, store.cursor() as con:
         for _ in range(2):
             store.add_source(path, "file", path, None, "Europe/Berlin")
         store.append(None, odd)
@@ -202,8 +212,10 @@ def test_odd_names_are_stored_as_they_are(tmp_path: Path) -> None:
         assert checkpoints.texts(con) == {"h": path}
 
 
-def test_appends_of_one_transaction_can_have_values_in_different_columns(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "bulk.duckdb", bulk=True) as store:
+def test_appends_of_one_transaction_can_have_values_in_different_columns(
+    open_store: OpenStore,
+) -> None:
+    with open_store("bulk", bulk=True) as store:
         store.append_all([samples([decode(1)])], [], more=True)
         store.append_all([samples([decode(2, accept_len=1.5)])], [])
         with store.cursor() as con:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from data.errors import SourceError
-from ingest.sources import names
+from ingest.sources import host, names
 from ingest.sources.log_file import Entry, LogFile, Place
 from ingest.sources.names import LOGS
 from ingest.sources.packed import unpacking
@@ -21,7 +22,7 @@ class LocalFile(LogFile):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.name = names.shown(str(path))
+        self.name = host.named(names.shown(str(path)))
         try:
             # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -63,7 +64,7 @@ class LocalFile(LogFile):
     def is_at(self, name: str) -> bool | None:
         """Whether the path still leads to this file; None when it leads nowhere."""
         try:
-            there = os.stat(name)
+            there = os.stat(host.path_of(name))
         except OSError:
             return None
         return (there.st_dev, there.st_ino) == self.identity()
@@ -80,7 +81,7 @@ class LocalPlace(Place):
 
     def __init__(self, location: str) -> None:
         self._path = str(place(location))
-        self.source_id = names.shown(self._path)
+        self.source_id = host.named(names.shown(self._path))
         self.folder = folder_of(location)
         path = Path(self._path)
         self.watched = None if path.is_dir() or _is_glob(path) else path.name
@@ -88,26 +89,26 @@ class LocalPlace(Place):
     def newest(self) -> str | None:
         """The one file to follow; None while there is none."""
         found = newest(self._path)
-        return str(found) if found is not None else None
+        return host.named(str(found)) if found is not None else None
 
     def all(self, suffixes: tuple[str, ...] = LOGS) -> list[str]:
         """All files of the place, oldest first."""
-        return [str(path) for path in expand(self._path, suffixes)]
+        return [host.named(str(path)) for path in expand(self._path, suffixes)]
 
     def before(self, name: str) -> Sequence[Entry]:
         """The files before this one, the latest first."""
-        path, current = Path(self._path), Path(name)
+        path, current = Path(self._path), Path(host.path_of(name))
         try:
             if path.is_dir() or _is_glob(path):
                 found = path.iterdir() if path.is_dir() else iter(_glob(path))
                 others = [e for e in found if e != current and names.is_log(e.name) and e.is_file()]
-                return names.in_order(map(_entry, others))[::-1]
+                return _named(names.in_order(map(_entry, others))[::-1])
             rotated = [
                 entry
                 for entry in path.parent.iterdir()
                 if names.rotated_from(entry.name, path.name) and entry.is_file()
             ]
-            return names.latest_first(map(_entry, rotated))
+            return _named(names.latest_first(map(_entry, rotated)))
         except FileNotFoundError:  # one vanished meanwhile: looked at again soon
             return []
         except OSError as error:
@@ -115,16 +116,16 @@ class LocalPlace(Place):
 
     def open(self, name: str) -> LogFile:
         """Open one file, unpacked if it is packed."""
-        return unpacking(LocalFile(Path(name)))
+        return unpacking(LocalFile(Path(host.path_of(name))))
 
     def reaches_name(self, name: str) -> bool:
         """Whether it is a path of this machine."""
-        return name.startswith("/")
+        return host.is_here(name)
 
     def size_of(self, name: str) -> int | None:
         """Bytes under this path; None if there is nothing."""
         try:
-            return os.stat(name).st_size
+            return os.stat(host.path_of(name)).st_size
         except OSError:
             return None
 
@@ -211,6 +212,10 @@ def _glob(path: Path) -> list[Path]:
     if root.is_dir():
         os.scandir(root).close()  # what may not be read would look empty
     return list(root.glob(str(path.relative_to(root))))
+
+
+def _named(entries: Sequence[Entry]) -> list[Entry]:
+    return [replace(entry, name=host.named(entry.name)) for entry in entries]
 
 
 def _entry(path: Path) -> Entry:

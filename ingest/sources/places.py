@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from data.errors import SourceError
+from ingest.sources import host
 from ingest.sources.address import SSH
 from ingest.sources.command import CommandSource, is_command
 from ingest.sources.file import LocalPlace
@@ -21,11 +22,20 @@ def place_of(location: str) -> Place:
 
 
 def source_id_of(location: str) -> str:
-    """The location in full: the same source has the same name in every process."""
+    """What the source is called in the store, the same in every process."""
+    if location.startswith(SSH):
+        return full(location)
+    if is_command(location) and CommandSource.parse(location).host is not None:
+        return full(location)
+    return host.named(full(location))
+
+
+def full(location: str) -> str:
+    """The location in full, as a process in another folder must be given it."""
     if location == "-":
         return location
     if is_command(location):
         return CommandSource.parse(location).source_id
     place = place_of(location)
     place.close()
-    return place.source_id
+    return host.path_of(place.source_id)

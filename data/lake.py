@@ -1,0 +1,172 @@
+"""The DuckLake itself: attached, brought to the newest schema, kept tidy."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+
+from data.errors import StoreError
+from data.lake_place import LakePlace
+from data.lake_session import MIGRATING, LakeSession
+from data.literal import literal
+from data.migrate import migrate, newest_version, stored_version
+from data.store import BULK, NO_NETWORK
+
+NAME = "lake"
+# An append of live lines is a few rows in each of several tables. Up to this many are kept in the
+# catalog until upkeep writes them out together, instead of as a file each.
+INLINED_ROWS = 1000
+# A commit that comes second is tried again against the catalog of the first.
+_SETTINGS = (
+    f"SET ducklake_default_data_inlining_row_limit = {INLINED_ROWS}",
+    "SET ducklake_max_retry_count = 60",
+    "SET ducklake_retry_wait_ms = 30",
+    "SET ducklake_retry_backoff = 1.1",
+)
+_AWAY = re.compile(
+    r"server closed|[Cc]onnection refused|terminating|could not connect|connection to server|"
+    r"no connection|shutting down|starting up"
+)
+KEPT = timedelta(minutes=30)  # for how long a question may read what has been replaced
+
+
+def connect(
+    place: LakePlace, session: LakeSession, *, read_only: bool, bulk: bool
+) -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory with the lake attached as NAME, and nothing else in reach."""
+    made = session.made()
+    if not made and place.data_path is None:
+        raise StoreError(
+            f"{place.name}: there is no store in this database yet; say where its files are to "
+            "lie with data_path=/a/shared/folder or data_path=s3://bucket/prefix"
+        )
+    con = duckdb.connect(config=NO_NETWORK | (BULK if bulk else {}))
+    try:
+        _load(con, "postgres_scanner")
+        _load(con, "ducklake")
+        data_path = _data_path(place, session) if made else str(place.data_path)
+        _reach(con, data_path)
+        for setting in _SETTINGS:
+            con.execute(setting)
+        if read_only:
+            _attach(con, place, data_path, read_only=True)
+        else:  # others may be making or upgrading it at this moment
+            with session.alone(MIGRATING):
+                _attach(con, place, data_path, read_only=False)
+                session.put_up_fence()
+                con.execute(f"USE {NAME}")
+                migrate(con)
+        con.execute(f"USE {NAME}")
+        if read_only and (stored := stored_version(con)) != newest_version():
+            raise StoreError(
+                f"is of schema {stored}, this Servescope knows {newest_version()}; start a "
+                "collector of the same release first"
+            )
+        con.execute("SET preserve_insertion_order = false")
+        con.execute(f"SET allowed_directories = [{literal(data_path)}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+    except StoreError as error:
+        con.close()
+        raise StoreError(f"{place.name}: {error}") from error
+    except BaseException:
+        con.close()
+        raise
+    return con
+
+
+def _load(con: duckdb.DuckDBPyConnection, extension: str) -> None:
+    """Load an extension from its package: nothing is fetched or installed."""
+    try:
+        package = importlib.import_module(f"duckdb_extension_{extension}")
+    except ImportError as error:
+        raise StoreError(f"needs {error.name}: pip install 'servescope[fleet]'") from error
+    folder = Path(str(package.__file__)).parent / "extensions" / f"v{duckdb.__version__}"
+    con.execute(f"LOAD {literal(str(folder / f'{extension}.duckdb_extension'))}")
+
+
+def _data_path(place: LakePlace, session: LakeSession) -> str:
+    """Where the catalog says that the files lie."""
+    row = session.ask("SELECT value FROM ducklake_metadata WHERE key = 'data_path'")
+    known = str(row[0])
+    if place.data_path not in (None, known):
+        raise StoreError(f"its files lie in {known}, not in data_path={place.data_path}")
+    return known
+
+
+def _reach(con: duckdb.DuckDBPyConnection, data_path: str) -> None:
+    """What is needed to get at the files."""
+    if data_path.startswith("s3://"):
+        _load(con, "httpfs")
+        con.execute(_s3_secret(data_path))
+    elif not Path(data_path).is_dir():
+        try:
+            Path(data_path).mkdir(parents=True)
+        except OSError as error:
+            raise StoreError(f"{data_path}: cannot be created ({error.strerror})") from error
+
+
+def _s3_secret(data_path: str) -> str:
+    """Credentials of S3 from the environment, as a secret that no query can show."""
+    values = {
+        "KEY_ID": os.environ.get("AWS_ACCESS_KEY_ID"),
+        "SECRET": os.environ.get("AWS_SECRET_ACCESS_KEY"),
+        "SESSION_TOKEN": os.environ.get("AWS_SESSION_TOKEN"),
+        "REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"),
+    }
+    if not values["KEY_ID"] or not values["SECRET"]:
+        raise StoreError(
+            f"{data_path}: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set; put them into "
+            "the environment"
+        )
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    said = [f"{name} {literal(value)}" for name, value in values.items() if value]
+    if endpoint:
+        scheme, _, host = endpoint.rpartition("://")
+        said += [f"ENDPOINT {literal(host.rstrip('/'))}", "URL_STYLE 'path'"]
+        said.append(f"USE_SSL {'false' if scheme == 'http' else 'true'}")
+    return f"CREATE SECRET files (TYPE s3, {', '.join(said)}, SCOPE {literal(data_path)})"
+
+
+def _attach(
+    con: duckdb.DuckDBPyConnection, place: LakePlace, data_path: str, *, read_only: bool
+) -> None:
+    how = f"DATA_PATH {literal(data_path)}{', READ_ONLY' if read_only else ''}"
+    con.execute(f"ATTACH {literal('ducklake:postgres:' + place.conninfo)} AS {NAME} ({how})")
+
+
+def tidy(con: duckdb.DuckDBPyConnection, *, at_once: bool = False) -> None:
+    """Write inlined rows out, merge small files, and delete what is no longer read.
+
+    `at_once`: also what a question of now may still read.
+    """
+    for call in (
+        f"ducklake_flush_inlined_data('{NAME}')",
+        f"ducklake_rewrite_data_files('{NAME}')",
+        f"ducklake_merge_adjacent_files('{NAME}')",
+        f"ducklake_expire_snapshots('{NAME}', older_than => {{before}})",
+        f"ducklake_cleanup_old_files('{NAME}', older_than => {{before}})",
+    ):
+        before = datetime.now(UTC) - (timedelta() if at_once else KEPT)
+        told = call.format(before=f"TIMESTAMPTZ '{before.isoformat(sep=' ')}'")
+        con.execute(f"SELECT count(*) FROM (FROM {told})").fetchall()  # fetching is what does it
+
+
+def explain(place: LakePlace, error: duckdb.Error) -> StoreError:
+    """What DuckDB says, as one line that says what to do."""
+    text = str(error)
+    first = text.splitlines()[0]
+    if re.search(r"[Pp]ermission denied for|read.only", text):
+        return StoreError(f"{place.name}: this role of PostgreSQL may only read ({first})")
+    if _AWAY.search(text):
+        return StoreError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
+    if re.search(r"No space left|[Oo]ut of disk|quota exceeded", text):
+        return StoreError(
+            f"{place.name}: the disk is full; free some space, reading goes on where it stopped"
+        )
+    return StoreError(f"{place.name}: {first}")

@@ -1,0 +1,176 @@
+"""What the processes of one lake agree on in its PostgreSQL: who does what, and what is stored.
+
+Locks are held by a session: the server drops them when the process or its connection dies. A
+commit does not trust them, since a process may be stopped between looking and committing: it
+carries the places of the files it goes on from, and a trigger of the catalog refuses it, whole,
+where somebody has gone on from there already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Sequence
+
+import psycopg
+
+from data.checkpoints import Checkpoint
+from data.errors import StoreError
+from data.lake_place import LakePlace
+
+MIGRATING, UPKEEP = "migrating", "upkeep"
+REFUSED = "servescope: stored already: "
+# One row for each file and each path: the seq of the latest checkpoint that was committed.
+_FENCE = """
+CREATE TABLE IF NOT EXISTS servescope_positions (name text PRIMARY KEY, seq bigint NOT NULL);
+CREATE OR REPLACE FUNCTION servescope_fence() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE step jsonb;
+BEGIN
+    IF NEW.commit_extra_info LIKE '[{"servescope"%' THEN
+        FOR step IN SELECT * FROM jsonb_array_elements(NEW.commit_extra_info::jsonb) LOOP
+            INSERT INTO servescope_positions AS p VALUES
+                (step->>'servescope', (step->>'seq')::bigint)
+            ON CONFLICT (name) DO UPDATE SET seq = EXCLUDED.seq
+            WHERE p.seq < EXCLUDED.seq
+                AND coalesce((step->>'after')::bigint, p.seq) = p.seq;
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'servescope: stored already: %', step->>'servescope';
+            END IF;
+        END LOOP;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER servescope_fence BEFORE INSERT ON ducklake_snapshot_changes
+    FOR EACH ROW EXECUTE FUNCTION servescope_fence();
+"""
+
+
+def steps(checkpoints: Sequence[Checkpoint]) -> str:
+    """What a commit of these checkpoints tells the fence: each file goes on from where it was."""
+    after: dict[str, int | None] = {}
+    seqs: dict[str, int] = {}
+    for checkpoint in checkpoints:
+        name = f"file {checkpoint.file_id}"
+        after.setdefault(name, checkpoint.after)
+        seqs[name] = checkpoint.seq
+        seqs[f"path {checkpoint.path}"] = checkpoint.seq
+    return json.dumps(
+        [{"servescope": name, "seq": seq, "after": after.get(name)} for name, seq in seqs.items()]
+    )
+
+
+def refused_file(text: str, checkpoints: Sequence[Checkpoint]) -> str | None:
+    """The file_id for whose sake the fence refused a commit; None: it was not the fence."""
+    _, mark, rest = text.partition(REFUSED)
+    if not mark:
+        return None
+    name = rest.split("\n", 1)[0]
+    for checkpoint in checkpoints:
+        if name.startswith((f"file {checkpoint.file_id}", f"path {checkpoint.path}")):
+            return checkpoint.file_id
+    return None
+
+
+def key(name: str) -> int:
+    """The number of an advisory lock, the same in every process."""
+    digest = hashlib.blake2b(f"servescope {name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+class LakeSession:
+    """A connection to the catalog's server that holds locks, and takes them again after a loss."""
+
+    def __init__(self, place: LakePlace) -> None:
+        self._place = place
+        self._turn = threading.RLock()
+        self._held: set[str] = set()
+        self._con: psycopg.Connection[tuple[object, ...]] | None = None
+        self._connection()
+
+    def hold(self, name: str) -> bool:
+        """Whether we hold this lock from now on; StoreError while the server is away."""
+        with self._turn:
+            try:
+                return self._hold(name)
+            except StoreError:  # the connection is lost, and with it all locks
+                return self._hold(name)
+
+    def _hold(self, name: str) -> bool:
+        con = self._connection()
+        with self._told():
+            if name in self._held:
+                con.execute("SELECT 1")  # the session, and with it the lock, is still there
+                return True
+            row = con.execute("SELECT pg_try_advisory_lock(%s)", [key(name)]).fetchone()
+            if row is not None and row[0]:
+                self._held.add(name)
+            return name in self._held
+
+    def release(self, name: str) -> None:
+        """Give a lock up; without a server it is given up already."""
+        with self._turn, contextlib.suppress(psycopg.Error, StoreError):
+            if name in self._held:
+                self._held.discard(name)
+                self._connection().execute("SELECT pg_advisory_unlock(%s)", [key(name)])
+
+    @contextlib.contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """While this lasts nobody else is in it; waits for its turn."""
+        with self._turn, self._told():
+            self._connection().execute("SELECT pg_advisory_lock(%s)", [key(name)])
+        try:
+            yield
+        finally:
+            with self._turn, contextlib.suppress(psycopg.Error):
+                self._connection().execute("SELECT pg_advisory_unlock(%s)", [key(name)])
+
+    def may_write(self) -> bool:
+        """Whether our role may append; so may whoever can create the catalog."""
+        row = self.ask(
+            "SELECT CASE WHEN to_regclass('ducklake_snapshot') IS NULL THEN "
+            "has_schema_privilege(current_schema(), 'CREATE') ELSE "
+            "has_table_privilege('ducklake_snapshot', 'INSERT') END"
+        )
+        return bool(row[0])
+
+    def made(self) -> bool:
+        """Whether there is a lake in this database."""
+        return self.ask("SELECT to_regclass('ducklake_metadata')")[0] is not None
+
+    def put_up_fence(self) -> None:
+        """Have the catalog refuse what is stored already."""
+        with self._turn, self._told():
+            self._connection().execute(_FENCE)
+
+    def ask(self, query: str) -> tuple[object, ...]:
+        """The one row of a question."""
+        with self._turn, self._told():
+            row = self._connection().execute(query).fetchone()
+        assert row is not None
+        return row
+
+    def close(self) -> None:
+        """Give everything up."""
+        with self._turn:
+            if self._con is not None:
+                self._con.close()
+
+    def _connection(self) -> psycopg.Connection[tuple[object, ...]]:
+        if self._con is None or self._con.closed:
+            self._held.clear()
+            with self._told():
+                self._con = psycopg.connect(self._place.conninfo, autocommit=True)
+        return self._con
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """What libpq says, as a line that says what to do."""
+        try:
+            yield
+        except psycopg.Error as error:
+            if self._con is not None and isinstance(error, psycopg.OperationalError):
+                self._con.close()
+            text = " ".join(str(error).split())
+            raise StoreError(f"{self._place.name}: {text}") from error

@@ -1,0 +1,170 @@
+"""The store of many machines: a DuckLake whose catalog is a PostgreSQL database.
+
+Any number of processes append and read. An append is one commit of the catalog: its rows, the
+checkpoints and the proof that they go on from what is stored come together or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import duckdb
+
+from data import lake, lake_session
+from data.checkpoints import Checkpoint
+from data.errors import ConflictError, StoreError
+from data.lake_place import LakePlace
+from data.lake_session import LakeSession
+from data.lake_upkeep import Upkeep
+from data.literal import literal
+from data.lock import StoreLock
+from data.store import Store
+
+LOOK_S = 0.5  # how old the answer may be whether something new is stored
+HELD_S = 2.0  # for so long a lock on a source is believed in
+
+
+class LakeStore(Store):
+    """An open lake."""
+
+    when_unreadable = "Reload the page when the PostgreSQL server of the store answers again."
+
+    def __init__(
+        self, place: LakePlace, con: duckdb.DuckDBPyConnection, session: LakeSession,
+        bulk: bool, read_only: bool,
+    ) -> None:  # fmt: skip
+        self._place = place
+        self.read_only = read_only
+        super().__init__(place.local, con, bulk)
+        self._session = session
+        self._local_lock: StoreLock | None = None
+        self._held_at: dict[str, float] = {}
+        self._looked = (float("-inf"), 0)
+        self._looking = threading.Lock()
+        self._upkeep = None if bulk or read_only else Upkeep(self, place)
+
+    @classmethod
+    def at(cls, place: LakePlace, *, bulk: bool) -> LakeStore:
+        """Open, create or upgrade the lake; StoreError says why it cannot be."""
+        session = LakeSession(place)
+        try:
+            read_only = not session.may_write()
+            con = lake.connect(place, session, read_only=read_only, bulk=bulk)
+            return cls(place, con, session, bulk, read_only)
+        except duckdb.Error as error:
+            session.close()
+            raise lake.explain(place, error) from error
+        except BaseException:
+            session.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self._place.name
+
+    @property
+    def revision(self) -> int:
+        """The catalog's snapshot: grows with every append of anybody."""
+        with self._looking:
+            at, known = self._looked
+            if time.monotonic() - at >= LOOK_S:
+                with contextlib.suppress(duckdb.Error), self.cursor() as con:
+                    row = con.execute(f"SELECT id FROM {lake.NAME}.current_snapshot()").fetchone()
+                    known = int(row[0]) if row else known
+                self._looked = (time.monotonic(), known)
+            return known
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor for one user; close it after use."""
+        con = super().cursor()
+        con.execute(f"USE {lake.NAME}")
+        return con
+
+    def announce(self, url: str) -> None:
+        """Say under which address this process serves the store on this machine."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._local_lock = StoreLock(self.path)
+        self._local_lock.announce(url)
+
+    def hold(self, source_id: str) -> None:
+        """Say that we read a source from now on; StoreError if another process does."""
+        if time.monotonic() - self._held_at.get(source_id, float("-inf")) < HELD_S:
+            return
+        if not self._session.hold(f"source {source_id}"):
+            raise StoreError(
+                f"{source_id}: another collector follows it into this store; stop that one, or "
+                "leave the source out here"
+            )
+        self._held_at[source_id] = time.monotonic()
+
+    def let_go(self, source_id: str) -> None:
+        """Say that we read it no longer."""
+        self._held_at.pop(source_id, None)
+        self._session.release(f"source {source_id}")
+
+    @contextlib.contextmanager
+    def upkeep(self) -> Iterator[None]:
+        """While this lasts no other process folds, merges or rolls up."""
+        session = LakeSession(self._place)
+        with contextlib.closing(session), session.alone(lake_session.UPKEEP):
+            yield
+
+    def failure(self, error: duckdb.Error, checkpoints: Sequence[Checkpoint] = ()) -> StoreError:
+        """What DuckDB says, as a line that says what to do."""
+        file_id = lake_session.refused_file(str(error), checkpoints)
+        if file_id is not None:
+            path = next(c.path for c in checkpoints if c.file_id == file_id)
+            text = f"{path}: another reader has stored more of it meanwhile; try again"
+            return ConflictError(text, file_id)
+        return lake.explain(self._place, error)
+
+    def size_bytes(self) -> int:
+        """What the store takes: the files that its tables are made of, and the catalog."""
+        row = self._session.ask(
+            "SELECT (SELECT coalesce(sum(file_size_bytes), 0) FROM ducklake_data_file)::bigint "
+            "+ pg_database_size(current_database())"
+        )
+        return int(str(row[0]))
+
+    def shrink(self) -> None:
+        """Merge files, forget old snapshots and delete what only they needed."""
+        with self._turn, contextlib.closing(self.cursor()) as con:
+            try:
+                lake.tidy(con, at_once=True)
+            except duckdb.Error as error:
+                raise self.failure(error) from error
+
+    def close(self) -> None:
+        """Give the store up."""
+        if self._upkeep is not None:
+            self._upkeep.stop()
+        with self._turn:
+            self._writer.close()
+            self._con.close()
+            self._session.close()
+            if self._local_lock is not None:
+                self._local_lock.release()
+
+    def _before_append(self) -> None:
+        self._refuse_if_read_only()
+
+    def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
+        self._refuse_if_read_only()
+        return super()._in_transaction(work)
+
+    def _refuse_if_read_only(self) -> None:
+        if self.read_only:
+            raise StoreError(f"{self.name}: this role of PostgreSQL may only read")
+
+    def _commit(self) -> None:
+        if self._reached:
+            told = literal(lake_session.steps(self._reached))
+            self._writer.execute(
+                f"CALL {lake.NAME}.set_commit_message('servescope', 'append', extra_info => {told})"
+            )
+        self._writer.execute("COMMIT")
+        self._looked = (float("-inf"), self._looked[1])

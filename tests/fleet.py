@@ -1,0 +1,270 @@
+"""A fleet under fire: collectors, dashboards and PostgreSQL are killed while servers write.
+
+Used by the test (two minutes) and by tests/soak/fleet.py (ten). All is real: logs that grow, one
+collector process a host, `servescope up` as dashboards, a PostgreSQL server, Parquet files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from data.errors import ServescopeError
+from data.lake_place import LakePlace
+from data.store import Store
+from ingest.control import ControlFile, RemoteCommands
+from tests.kill import ROOT, Server
+from tests.postgres import Postgres
+
+_COUNTS = (
+    "SELECT source_id, count(*) AS n, count(DISTINCT kv_tokens) AS lines FROM samples "
+    "GROUP BY source_id"
+)
+_COLLECT = """
+import os, sys
+import pyarrow.dataset, psycopg  # loaded once: kills should come while it works
+import data.lake_store, ingest.supervisor
+from ingest.collecting import collect
+from ingest.config import SourceSpec
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        collect(sys.argv[2], [SourceSpec(sys.argv[1])])
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the kills did to the lines, and how long dashboards were behind after one."""
+
+    seed: int
+    kills: dict[str, int] = field(default_factory=dict)  # by what was killed
+    written: int = 0
+    stored: int = 0
+    missing: int = 0
+    repeated: int = 0
+    runs: int = 0
+    hosts: int = 0
+    looks: int = 0  # answers of dashboards
+    doubled_looks: int = 0  # of these, with a line counted twice
+    behind_s: list[float] = field(default_factory=list)  # from a recovery to a right answer
+
+    @property
+    def exact(self) -> bool:
+        """Each line is stored once, as one run a host, and no dashboard ever showed it twice."""
+        whole = not self.missing and not self.repeated and self.runs == self.hosts
+        return whole and not self.doubled_looks
+
+
+class Collector:
+    """`servescope ingest` of one host, started again whenever it dies."""
+
+    def __init__(self, host: str, log: Path, location: str) -> None:
+        self._stop = threading.Event()
+        self._pid = 0
+        self._nursery = subprocess.Popen(
+            [sys.executable, "-c", _COLLECT, str(log), location], cwd=ROOT, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "SERVESCOPE_HOST": host},
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._keep_alive)
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Without any warning."""
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """For good."""
+        self._stop.set()
+        self.kill()
+        self._thread.join()
+        assert self._nursery.stdin is not None
+        self._nursery.stdin.close()
+        self._nursery.wait()
+        assert self._nursery.stdout is not None
+        self._nursery.stdout.close()
+
+    def _keep_alive(self) -> None:
+        assert self._nursery.stdin is not None
+        assert self._nursery.stdout is not None
+        while not self._stop.is_set():
+            self._nursery.stdin.write("\n")
+            self._nursery.stdin.flush()
+            self._pid = int(self._next_number())
+            if self._stop.is_set():
+                self.kill()
+            while (line := self._nursery.stdout.readline()) != "ended\n":
+                assert line, "the nursery has ended"  # what the collector says of itself
+            self._pid = 0
+            self._stop.wait(0.2)
+
+    def _next_number(self) -> str:
+        assert self._nursery.stdout is not None
+        while not (line := self._nursery.stdout.readline()).strip().isdigit():
+            assert line, "the nursery has ended"
+        return line
+
+
+class Dashboard:
+    """`servescope up` without sources, over the same lake."""
+
+    def __init__(self, location: str, home: Path) -> None:
+        self._location = location
+        self._environment = {**os.environ, "XDG_STATE_HOME": str(home)}
+        name = LakePlace.parse(location).local.name
+        self._control = home / "servescope" / name
+        self._process: subprocess.Popen[str] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it; returns when it has its address."""
+        command = [sys.executable, "-m", "servescope", "up", "--port", "0", "--store"]
+        while True:
+            self._process = subprocess.Popen(
+                [*command, self._location], cwd=ROOT, text=True, env=self._environment,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert self._process.stdout is not None
+            if self._process.stdout.readline().startswith("Servescope: http"):
+                return
+            self.kill()  # PostgreSQL was away: as systemd would, once more
+            time.sleep(0.5)
+
+    def kill(self) -> None:
+        """Without any warning."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+
+    def counts(self) -> list[dict[str, Any]]:
+        """Lines of each source as it shows them; ServescopeError while it cannot."""
+        control = ControlFile.read(self._control)
+        if control is None:
+            return []
+        return RemoteCommands(control).sql(_COUNTS, 1000, 30).to_dicts()
+
+
+class Fleet:
+    """Hosts with servers and collectors, dashboards and the store, for as long as it lasts."""
+
+    def __init__(self, folder: Path, hosts: int, dashboards: int, seed: int) -> None:
+        self.outcome = Outcome(seed, hosts=hosts)
+        self._rng = random.Random(seed)
+        self._postgres = Postgres()
+        self._location = self._postgres.lake(folder / "files")
+        self._logs = [folder / f"host{n}.log" for n in range(hosts)]
+        self._servers = [
+            Server(log, random.Random(seed + n), pause_s=0.3) for n, log in enumerate(self._logs)
+        ]
+        self._collectors = [
+            Collector(f"host{n}", log, self._location) for n, log in enumerate(self._logs)
+        ]
+        self._dashboards = [
+            Dashboard(self._location, folder / f"home{n}") for n in range(dashboards)
+        ]
+        self._reader = Store.open(self._location)
+
+    def fire(self, seconds: float) -> None:
+        """Kill one thing after another."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            victim = self._rng.choices(("collector", "dashboard", "postgres"), (7, 2, 1))[0]
+            self.outcome.kills[victim] = self.outcome.kills.get(victim, 0) + 1
+            if victim == "collector":
+                self._rng.choice(self._collectors).kill()
+            elif victim == "dashboard":
+                dashboard = self._rng.choice(self._dashboards)
+                dashboard.kill()
+                dashboard.start()
+                self._until_right()
+            else:
+                self._postgres.stop("immediate")
+                self._postgres.start()
+                self._until_right()
+            time.sleep(self._rng.uniform(0.2, 2.0))
+
+    def end(self) -> Outcome:
+        """Let everything be read, then count line by line."""
+        out = self.outcome
+        try:
+            for server in self._servers:
+                server.stop()
+            out.written = sum(server.written for server in self._servers)
+            self._await(lambda: sum(self._stored().values()) >= out.written, 120)
+            self._until_right()
+            self._count()
+        finally:
+            for collector in self._collectors:
+                collector.stop()
+            for server in self._servers:
+                server.stop()
+            for dashboard in self._dashboards:
+                dashboard.kill()
+            self._reader.close()
+            self._postgres.close()
+        return out
+
+    def _count(self) -> None:
+        out = self.outcome
+        with self._reader.cursor() as con:
+            found = con.execute("SELECT source_id, kv_tokens FROM samples").fetchall()
+            runs = con.execute("SELECT count(*) FROM runs").fetchone()
+        out.stored, out.repeated = len(found), len(found) - len(set(found))
+        wanted = {
+            (f"host{n}:{log}", line)
+            for n, (log, server) in enumerate(zip(self._logs, self._servers, strict=True))
+            for line in range(server.written)
+        }
+        out.missing = len(wanted - set(found))
+        out.runs = int(runs[0]) if runs else 0
+
+    def _stored(self) -> dict[str, int]:
+        """Lines of each source that are stored; none while PostgreSQL is away."""
+        with contextlib.suppress(duckdb.Error, ServescopeError), self._reader.cursor() as con:
+            return {source: n for source, n, _ in con.execute(_COUNTS).fetchall()}
+        return {}
+
+    def _until_right(self) -> None:
+        """Ask all dashboards until they show what is stored now."""
+        begun = time.monotonic()
+        stored: dict[str, int] = {}
+        self._await(lambda: bool(stored.update(self._stored()) or stored), 60)
+        for dashboard in self._dashboards:
+            self._await(lambda board=dashboard: self._shows(board, stored), 60)
+        self.outcome.behind_s.append(time.monotonic() - begun)
+
+    def _shows(self, dashboard: Dashboard, stored: dict[str, int]) -> bool:
+        try:
+            shown = dashboard.counts()
+        except ServescopeError:
+            return False
+        self.outcome.looks += 1
+        self.outcome.doubled_looks += any(row["n"] != row["lines"] for row in shown)
+        seen = {row["source_id"]: row["n"] for row in shown}
+        return all(seen.get(source, 0) >= n for source, n in stored.items())
+
+    @staticmethod
+    def _await(condition: Any, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds} s"
+            time.sleep(0.1)

@@ -1,0 +1,28 @@
+"""Three collectors and a dashboard of one store, killed at random for two minutes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.fleet import Fleet
+
+SECONDS = 120.0
+
+
+@pytest.mark.beside
+@pytest.mark.timeout(600)
+def test_each_line_is_stored_once_whatever_is_killed(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    fleet = Fleet(tmp_path, hosts=3, dashboards=1, seed=seed)
+    try:
+        fleet.fire(SECONDS)
+    finally:
+        outcome = fleet.end()
+    print(outcome)
+    assert outcome.exact, outcome
+    assert outcome.kills["collector"] > 5
+    assert outcome.looks > 5
