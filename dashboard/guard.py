@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from typing import ParamSpec
 
 import duckdb
 import streamlit as st
@@ -12,14 +13,16 @@ from dashboard import words
 from dashboard.context import current
 from data.errors import StoreError
 
+Told = ParamSpec("Told")
 
-def guarded(page: Callable[[], None]) -> Callable[[], None]:
+
+def guarded(page: Callable[Told, None]) -> Callable[Told, None]:
     """The page, with one clear line in place of an error of the store."""
 
     @wraps(page)
-    def run() -> None:
+    def run(*args: Told.args, **kwargs: Told.kwargs) -> None:
         try:
-            page()
+            page(*args, **kwargs)
         except (duckdb.Error, StoreError) as error:
             said = str(error).splitlines()[0]
             st.error(

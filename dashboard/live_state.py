@@ -35,6 +35,14 @@ class View:
     log: Excerpt | None  # the end of the log; None while another moment is looked at
     at: datetime = field(default_factory=datetime.now)
 
+    def parts(self) -> tuple[Any, ...]:
+        """What the page below its top is made of."""
+        lines = self.log.lines[-1:] if self.log else []
+        return (
+            self.picture.of, self.idle,
+            *((line.file_id, line.line_no, line.text) for line in lines),
+        )  # fmt: skip
+
 
 def is_paused() -> bool:
     """Whether the reader has stopped the page."""
@@ -56,9 +64,15 @@ def paused(choice: str, window: str) -> View | None:
     return view
 
 
-def shown(view: View) -> None:
+def drawn(view: View) -> None:
     """Remember what stands on the page."""
     st.session_state[_SHOWN] = view
+
+
+def differs(view: View) -> bool:
+    """Whether more than the clock has changed since the page was drawn."""
+    before: View | None = st.session_state.get(_SHOWN)
+    return before is None or before.parts() != view.parts()
 
 
 def choices(context: Context) -> dict[str, str]:

@@ -47,6 +47,7 @@ class Picture:
     figures: Sequence[Figure]
     sparks: Mapping[str, Sequence[float]]  # the shape of the curves, by their column
     bench: str | None  # the benchmark points of this time, in words
+    of: tuple[Any, ...]  # another one for another picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,16 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
     card, tiles = _state(context, store, run_id, changes)
     span = _span(card, WINDOWS[window])
     if span is None:
-        return Picture(card, tiles, [], {}, None)
+        return Picture(card, tiles, [], {}, None, (run_id, changes))
     drawn = _drawn.get((run_id, window))
-    if drawn is None or monotonic() - drawn.at >= drawn.wait_s:
+    is_old = drawn is not None and drawn.changes != changes
+    if drawn is None or (is_old and monotonic() - drawn.at >= drawn.wait_s):
         bucket_s = (span[1] - span[0]).total_seconds() / _POINTS
         wait_s = min(bucket_s / 4, _LONGEST_WAIT_S)
         drawn = _drawn[run_id, window] = _Drawn(changes, monotonic(), wait_s)
     made = _drawing(context, card, tiles, store, run_id, window, drawn.changes)
-    return Picture(card, tiles, made.figures, made.sparks, made.bench)
+    of = (run_id, changes, drawn.changes)
+    return Picture(card, tiles, made.figures, made.sparks, made.bench, of)
 
 
 def _changes_of(context: Context, run_id: str) -> Changes:

@@ -15,6 +15,12 @@ _CSS: Final = """<style>
     padding: 0.4rem 0.2rem; background: {background};
     border-bottom: 1px solid {border};
 }}
+/* Their boxes would end the stickiness of the strip inside. */
+[data-testid="stLayoutWrapper"]:has(> .st-key-top), .st-key-top,
+.st-key-top > [data-testid="stLayoutWrapper"],
+.st-key-top > [data-testid="stLayoutWrapper"] > [data-testid="stVerticalBlock"] {{
+    display: contents !important;
+}}
 .stMainBlockContainer {{ padding: 4rem max(1rem, 2.5vw) 2rem; }}
 .st-key-tiles {{
     display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.75rem;

@@ -57,7 +57,7 @@ COLUMNS = {
     "metrics": (*_PLACE, "prefix_hit_rate", *_LAST),
 }  # fmt: skip
 TABLES = {kind: f"{kind}_rows" for kind in COLUMNS}
-_SQL = {
+SQL_TYPES = {
     pl.String(): "VARCHAR", pl.Int32(): "INTEGER", pl.Int64(): "BIGINT", pl.Float64(): "DOUBLE",
     pl.Datetime("us"): "TIMESTAMP", pl.List(pl.Float64()): "DOUBLE[]",
 }  # fmt: skip
@@ -165,7 +165,7 @@ def _number(*values: object) -> int:
 
 _GROUPS_ONCE = "(SELECT DISTINCT * FROM sample_groups)"
 # The groups of ranks that count, with the number that stands for the rank (view run_ranks).
-_COUNTED = f"""(
+COUNTED_GROUPS = f"""(
     SELECT g.*, coalesce(g.dp_rank, g.engine_index, 0) AS rank
     FROM {_GROUPS_ONCE} g JOIN run_ranks r
         ON r.run_id = g.run_id
@@ -181,7 +181,7 @@ def _union(groups: str, *, counted: bool = False) -> str:
     `counted`: also the number of the rank, and the extremes of what was rolled up.
     """
     spans = ("gen_tok_s_min", "gen_tok_s_max")
-    parts = [(table, _columns(kind), _own_extremes(kind)) for kind, table in TABLES.items()]
+    parts = [(table, _columns(kind), own_extremes(kind)) for kind, table in TABLES.items()]
     parts.append((minutes.TABLE, _columns_of_minutes(), [f"r.{name}" for name in spans]))
     return " UNION ALL ".join(
         f"SELECT {', '.join([*columns, *(['g.rank', *extremes] if counted else [])])} "
@@ -190,7 +190,8 @@ def _union(groups: str, *, counted: bool = False) -> str:
     )
 
 
-def _own_extremes(kind: str) -> list[str]:
+def own_extremes(kind: str) -> list[str]:
+    """The lowest and the highest of what stands for one line: its own value."""
     value = "r.gen_tok_s" if "gen_tok_s" in COLUMNS[kind] else "NULL::DOUBLE"
     return [f"{value} AS gen_tok_s_min", f"{value} AS gen_tok_s_max"]
 
@@ -202,16 +203,16 @@ def _columns(kind: str) -> Iterator[str]:
         elif name in COLUMNS[kind]:
             yield f'r."{name}"'
         else:
-            yield f'NULL::{_SQL[dtype]} AS "{name}"'
+            yield f'NULL::{SQL_TYPES[dtype]} AS "{name}"'
 
 
 def _columns_of_minutes() -> Iterator[str]:
     for name, dtype in SAMPLES.items():
         of_group = name in GROUP and name != "interval_from"
-        yield f'g."{name}"' if of_group else minutes.column(name, _SQL.get(dtype, ""))
+        yield f'g."{name}"' if of_group else minutes.column(name, SQL_TYPES.get(dtype, ""))
 
 
 VIEWS = f"""
 CREATE OR REPLACE VIEW samples AS {_union(_GROUPS_ONCE)};
-CREATE OR REPLACE VIEW counted_samples AS {_union(_COUNTED, counted=True)};
+CREATE OR REPLACE VIEW counted_samples AS {_union(COUNTED_GROUPS, counted=True)};
 """

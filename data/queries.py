@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from data import minutes
+from data import minutes, one_run
 from data.errors import CommandError
 from data.literal import literal
 
@@ -24,6 +24,17 @@ _HERE = Path(__file__).parent
 _SERIES = (_HERE / "series.sql").read_text()
 _LONG_SERIES = (_HERE / "series_long.sql").read_text()
 _TILES = (_HERE / "tiles.sql").read_text()
+_COUNT = """
+WITH inside AS (
+    SELECT s.ts FROM counted_timed s
+    WHERE s.run_id = $run_id AND s.ts BETWEEN $start AND $end
+)
+SELECT count(*), false FROM inside
+"""
+_COUNT_MINUTES = (
+    "SELECT count(*), bool_or(interval_from = 'minute') FROM samples "
+    "WHERE run_id = $run_id AND ts BETWEEN $start AND $end"
+)
 
 _RUNS = """
 SELECT r.*, s.* EXCLUDE (run_id),
@@ -183,7 +194,8 @@ def live_tiles(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> LiveT
     if card["last_ts"] is None:
         return None
     last = {"run_id": card["run_id"], "last_ts": card["last_ts"]}
-    ranks = con.sql(_TILES, params=last).pl().to_dicts()
+    tiles = one_run.narrowed(_TILES, one_run.held(con, card["run_id"]))
+    ranks = con.sql(tiles, params=last).pl().to_dicts()
     expected, cap = card["dp"], card["max_running_requests"]
     return LiveTiles(
         last_ts=max(rank["last_ts"] for rank in ranks),
@@ -234,17 +246,17 @@ def series(
     """
     span = (end - start).total_seconds()
     place = {"run_id": run_id, "start": start, "end": end}
-    counted = con.execute(
-        "SELECT count(*), bool_or(interval_from = 'minute') FROM samples "
-        "WHERE run_id = $run_id AND ts BETWEEN $start AND $end",
-        place,
-    ).fetchone()
+    held = one_run.held(con, run_id)
+    # Whether any is a minute's is asked only of a run that has some: no other query knows.
+    count = _COUNT_MINUTES if held.by_minute else one_run.narrowed(_COUNT, held)
+    counted = con.execute(count, place).fetchone()
     assert counted is not None
     many = counted[0] > MANY_SAMPLES
     width = max(MINUTE_S if counted[1] else 1.0, span / points)
     buckets = max(1, math.ceil(round(span / width, 9)))
     shape = {"width": width, "buckets": buckets}
-    return con.sql(_LONG_SERIES if many else _SERIES, params=place | shape).pl()
+    curves = one_run.narrowed(_LONG_SERIES if many else _SERIES, held)
+    return con.sql(curves, params=place | shape).pl()
 
 
 def by_minute_until(con: duckdb.DuckDBPyConnection, run_id: str) -> datetime | None:

@@ -44,6 +44,8 @@ def report(*, large: bool) -> Iterator[str]:
     yield from imports.ssh_catch_up()
     yield from ("", "## From a line on disk to its value on the page", "")
     yield _script("live_latency.py")
+    yield from ("", "## Pages of a large store", "")
+    yield _script("pages.py")
     yield from ("", f"Bars of the import: {'met' if met else 'not met'}.")
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from data import queries
+from data import one_run, queries
 from data.run_samples import run_samples
 from data.store import Store
 from parsers import records
@@ -49,6 +53,27 @@ def test_a_run_read_at_once_is_what_the_view_says(many: Store) -> None:
         for run_id in [*runs, "no such run"]:
             found, told = run_samples(con, run_id), view.filter(run_id=run_id)
             assert_frame_equal(found.sort(KEYS), told.sort(KEYS), check_column_order=False)
+
+
+def test_what_one_run_is_asked_is_what_the_view_says(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, pl.DataFrame]]:
+        found: list[tuple[Any, pl.DataFrame]] = []
+        for card in queries.runs_table(con).head(5).iter_rows(named=True):
+            end = card["last_ts"]
+            for start in (card["first_ts"], end - timedelta(minutes=5)):
+                curves = queries.series(con, card["run_id"], start, end, 50)
+                found.append((queries.live_tiles(con, card), curves.drop("kv_at")))
+        return found
+
+    with many.cursor() as con:
+        narrowed = asked(con)
+        monkeypatch.setattr(one_run, "narrowed", lambda query, _: query)
+        for (tiles, curves), (tiles_told, told) in zip(narrowed, asked(con), strict=True):
+            assert tiles == tiles_told
+            assert_frame_equal(curves, told)
+            assert curves.height > 1
 
 
 def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:

@@ -16,28 +16,21 @@ from dashboard.picture import WINDOWS, picture
 
 @guarded
 def page() -> None:
-    """The page; while a log is followed it looks every second whether something was stored."""
-    st.fragment(_body, run_every="1s" if current().supervisor.status() else None)()
-
-
-@guarded
-def _body() -> None:
+    """The page. While a log is followed its top looks every second whether something changed, and
+    only then has all the rest drawn anew."""
     context = current()
-    head = st.container(key="head")
-    strip = st.container(key="status", horizontal=True, vertical_alignment="center")
+    top = st.container(key="top")
     choices = live_state.choices(context)
+    every = "1s" if context.supervisor.status() else None
     if not choices:
-        _nothing_yet(context)
+        with top:
+            st.fragment(_wait, run_every=every)()
         return
     choice, window = _choose(context, choices)
     view = live_state.paused(choice, window) or _view(context, choice, window)
-    live_state.shown(view)
-    status = live_state.status_of(context, view.picture.card)
-    head.subheader(words.plain(view.line), anchor=False, help=sentences.ZONE)
-    with strip:
-        _strip(view, status)
-    if status is not None and status.error:
-        st.error(words.plain(status.error), icon=":material/error:")
+    live_state.drawn(view)
+    with top:
+        st.fragment(_top, run_every=every)(choice, window)
     _tiles(context, view)
     moment = live_log.at()
     for figure in view.picture.figures:
@@ -46,7 +39,32 @@ def _body() -> None:
     if view.picture.bench:
         st.caption(words.plain(view.picture.bench))
     log = None if moment else view.log
+    status = live_state.status_of(context, view.picture.card)
     live_log.block(context, view.run_id, log or live_log.excerpt(context, view.run_id, status))
+
+
+@guarded
+def _top(choice: str, window: str) -> None:
+    """What changes with the clock alone: the headline and the strip."""
+    context = current()
+    view = live_state.paused(choice, window) or _view(context, choice, window)
+    if live_state.differs(view):
+        st.rerun()
+    st.subheader(words.plain(view.line), anchor=False, help=sentences.ZONE)
+    status = live_state.status_of(context, view.picture.card)
+    with st.container(key="status", horizontal=True, vertical_alignment="center"):
+        _strip(view, status)
+    if status is not None and status.error:
+        st.error(words.plain(status.error), icon=":material/error:")
+
+
+@guarded
+def _wait() -> None:
+    """What to do while there is nothing to show."""
+    context = current()
+    if live_state.choices(context):
+        st.rerun()
+    _nothing_yet(context)
 
 
 def _view(context: Context, choice: str, window: str) -> View:
