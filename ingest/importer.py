@@ -61,10 +61,13 @@ def import_logs(
     zone: str | None = None,
     progress: Progress | None = None,
     claims: Claims | None = None,
+    beside: Callable[[str], object] = str,
 ) -> ImportReport:
     """Read files, folders and globs to their end into the store; each file is read once only.
 
-    `claims`: of the readers of this process; what they read already is left out.
+    Args:
+        claims: of the readers of this process; what they read already is left out.
+        beside: called with the name of each file that was read, while the last of it is stored.
     """
     claims = claims or Claims()
     report = ImportReport()
@@ -87,11 +90,11 @@ def import_logs(
                 place = places.of(name)
                 with closing(place.open(name)) as file, _claimed(file, claims, report) as free:
                     if free:
-                        known_zone = zone or places.zone(place)
-                        hint = file.changed_at()
-                        source = SourceInfo(file.name, label, known_zone, hint, store.salt)
-                        store.add_source(file.name, place.kind, file.name, label, known_zone)
+                        known = zone or places.zone(place), file.changed_at()
+                        source = SourceInfo(file.name, label, *known, store.salt)
+                        store.add_source(file.name, place.kind, file.name, label, source.zone)
                         _import(store, writer, source, file, place, report, bar, claims, chain)
+                        beside(name)
                         # The next reader, of this or a copy, goes on from what is stored.
                         writer.flush()
                 bar.done(size)

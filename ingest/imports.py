@@ -6,7 +6,6 @@ What only benchmarks need is loaded where there is one: an import of logs must n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -77,12 +76,12 @@ def import_paths(
     given = _sort_out(bench, maps_of(store), only_bench=True)
     report = Imported(notes=[*found.notes, *given.notes])
     if found.logs:
-        with ThreadPoolExecutor(1, "tables") as aside:
-            tables = aside.submit(_tables_in, found.here, maps_of(store))
-            logs = import_logs(
-                store, found.logs, label=label, zone=zone, progress=progress, claims=claims
-            )
-            in_logs = tables.result()
+        tables = _Tables(found.here, maps_of(store))
+        logs = import_logs(
+            store, found.logs, label=label, zone=zone, progress=progress, claims=claims,
+            beside=tables.look,
+        )  # fmt: skip
+        in_logs = tables.found()
         found.bench += in_logs.bench
         report.notes += in_logs.notes
         held = {shown(str(file.path)) for file in found.bench}
@@ -104,18 +103,33 @@ def import_paths(
     return report
 
 
-def _tables_in(logs: Sequence[Path], maps: Callable[[], Maps]) -> _Found:
-    """The logs that a benchmark printed its results into, which are stored beside them."""
-    found = _Found()
-    for path in logs:
+class _Tables:
+    """Logs that a benchmark printed its results into: those are stored beside their lines."""
+
+    def __init__(self, logs: Sequence[Path], maps: Callable[[], Maps]) -> None:
+        self._left = list(logs)
+        self._maps = maps
+        self._found = _Found()
+
+    def look(self, name: str) -> None:
+        """Search one of them, once."""
+        path = Path(name)
+        if path not in self._left:
+            return
+        self._left.remove(path)
         try:
-            file = look(path, maps)
+            file = look(path, self._maps)
         except SourceError as error:
-            found.notes.append(str(error))
-            continue
+            self._found.notes.append(str(error))
+            return
         if file.found is not None:
-            found.bench.append(file)
-    return found
+            self._found.bench.append(file)
+
+    def found(self) -> _Found:
+        """What is in all of them."""
+        for path in list(self._left):
+            self.look(str(path))
+        return self._found
 
 
 def _folded(notes: list[str]) -> list[str]:
