@@ -127,8 +127,9 @@ def up(
 
     access = for_address(address, port, auth)
     specs = [SourceSpec(location, label, zone) for location in sources or []] or found_config()
+    elsewhere = [SourceSpec(folder) for folder in bench or [] if "://" in folder]
     with prompting():
-        check(specs)
+        check([*specs, *elsewhere])
     _serve(store, specs, port, bench or [], address, access)
 
 

@@ -51,7 +51,7 @@ def import_bench(
 
 def _import_file(store: Store, file: BenchFile, label: str | None, zone: str | None) -> BenchRead:
     assert file.found is not None
-    found, path = file.found, storable(str(file.path))
+    found, path = file.found, storable(file.name)
     made = rows([_zoned(point, zone) for point in found.points], path, label)
     ids = [row["bench_id"] for row in made]
     report = BenchRead(

@@ -7,11 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from data.errors import SourceError
 from ingest.sources.file import LocalFile
+from ingest.sources.log_file import LogFile
 from ingest.sources.packed import unpacking
 from parsers.bench.sniff import TITLE, is_server_log, is_transcript
 
@@ -36,12 +37,17 @@ _BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its r
 class BenchFile:
     """A file that was looked into, and what it holds."""
 
-    path: Path
+    name: str  # its path or address
     content: str  # SHA-256 of what was read
     size: int  # bytes
     found: Found | None  # None: no benchmark result
     is_log: bool  # it holds lines of a server as well
     is_transcript: bool = False  # a client's output, its result or its failure
+
+    @property
+    def suffix(self) -> str:
+        """What its name ends with: `.json`."""
+        return PurePosixPath(self.name).suffix
 
 
 def look(path: Path, maps: Callable[[], Maps] = dict, *, into_logs: bool = True) -> BenchFile:
@@ -52,45 +58,52 @@ def look(path: Path, maps: Callable[[], Maps] = dict, *, into_logs: bool = True)
     tables in it, which takes its time.
     """
     with closing(unpacking(LocalFile(path))) as file:
-        file.refuse_binary()
-        if file.complete:  # only logs are packed
-            return BenchFile(path, "", file.progress(0)[1], None, is_log=True)
-        size = file.size()
-        head = file.read(0, HEAD_BYTES)
-        if _is_json_log(head):
-            return BenchFile(path, "", size, None, is_log=True)
-        document = _is_document(head)
-        log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
-        if not log and size > WHOLE_BYTES:
-            raise SourceError(f"{path}: is a result of {size / 1e9:.1f} GB; leave the details out")
-        if log and not into_logs:
-            return BenchFile(path, "", size, None, is_log=True)
-        data = b"\n".join(_around_tables(path, size)) if log else file.read(0, size)
-    return _read(path, data, size, maps, log=log, document=document)
+        return look_into(file, str(path), maps, into_logs=into_logs)
+
+
+def look_into(
+    file: LogFile, name: str, maps: Callable[[], Maps] = dict, *, into_logs: bool = True
+) -> BenchFile:
+    """The same of an open file, wherever it lies."""
+    file.refuse_binary()
+    if file.complete:  # only logs are packed
+        return BenchFile(name, "", file.progress(0)[1], None, is_log=True)
+    size = file.size()
+    head = file.read(0, HEAD_BYTES)
+    if _is_json_log(head):
+        return BenchFile(name, "", size, None, is_log=True)
+    document = _is_document(head)
+    log = not document and (size > TEXT_BYTES or is_server_log(_text(head)))
+    if not log and size > WHOLE_BYTES:
+        raise SourceError(f"{name}: is a result of {size / 1e9:.1f} GB; leave the details out")
+    if log and not into_logs:
+        return BenchFile(name, "", size, None, is_log=True)
+    data = b"\n".join(_around_tables(file, size)) if log else file.read(0, size)
+    return _read(name, data, size, maps, log=log, document=document)
 
 
 def look_at(name: str, data: bytes, maps: Callable[[], Maps] = dict) -> BenchFile:
     """Read results that came as bytes, under this name."""
     document = _is_document(data)
     log = not document and is_server_log(_text(data[:HEAD_BYTES]))
-    return _read(Path(name), data, len(data), maps, log=log, document=document)
+    return _read(name, data, len(data), maps, log=log, document=document)
 
 
 def _read(
-    path: Path, data: bytes, size: int, maps: Callable[[], Maps], *, log: bool, document: bool
+    name: str, data: bytes, size: int, maps: Callable[[], Maps], *, log: bool, document: bool
 ) -> BenchFile:
     content = hashlib.sha256(data).hexdigest()
     if not data.strip():
-        return BenchFile(path, content, size, None, is_log=log)
+        return BenchFile(name, content, size, None, is_log=log)
     from parsers.bench.read import NoJson, read
 
     try:
         found = read(_text(data), maps())
     except NoJson as error:
-        raise SourceError(f"{path}: {error}; copy the file again") from error
+        raise SourceError(f"{name}: {error}; copy the file again") from error
     is_log = log or (not document and is_server_log(_text(data)))
     said = not is_log and not document and is_transcript(_text(data))
-    return BenchFile(path, content, size, found, is_log=is_log, is_transcript=said)
+    return BenchFile(name, content, size, found, is_log=is_log, is_transcript=said)
 
 
 def _is_document(data: bytes) -> bool:
@@ -110,27 +123,23 @@ def _is_json_log(head: bytes) -> bool:
     return line.lstrip()[:1] == b"{" and bool(_JSON_LINE.search(line))
 
 
-def _around_tables(path: Path, size: int) -> Iterator[bytes]:
+def _around_tables(file: LogFile, size: int) -> Iterator[bytes]:
     """What stands around each table that a client printed into a log."""
     if size > LOG_BYTES:
         return
-    with path.open("rb") as file:
-        end = 0
-        for at in _titles(file):
-            if at < end:
-                continue  # in the piece before
-            start, end = max(end, at - _BEFORE), at + _AFTER
-            back = file.tell()
-            file.seek(start)
-            yield file.read(end - start)
-            file.seek(back)
+    end = 0
+    for at in _titles(file):
+        if at < end:
+            continue  # in the piece before
+        start, end = max(end, at - _BEFORE), at + _AFTER
+        yield file.read(start, end - start)
 
 
-def _titles(file: BinaryIO) -> Iterator[int]:
+def _titles(file: LogFile) -> Iterator[int]:
     """Where tables begin. In pieces: of a mapped file every page would stay in memory."""
     offset, over = 0, len(_TITLE) - 1
     last = b""
-    while piece := file.read(_PIECE_BYTES):
+    while piece := file.read(offset, _PIECE_BYTES):
         # Between two pieces, then in the piece itself.
         for text, start in ((last + piece[:over], offset - len(last)), (piece, offset)):
             # One byte is looked for many times faster than a text, and few pieces hold it.

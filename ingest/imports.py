@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 BENCH_ONLY = (".json", ".jsonl", ".csv", ".tsv", ".md")
 _WARMUP = "warmup.json"  # `vllm bench sweep` writes the results of its warm-up beside the others
 _MOST_NOTES = 3  # that say the same, before they are told as one
+_NO_RESULT = "holds no benchmark result"
+_NOTHING_IN_IT = "holds no log file (.log, .txt, .out, .err) and no benchmark result"
 _NO_LOG = "no line of an SGLang or vLLM server in it"
 
 
@@ -84,7 +86,7 @@ def import_paths(
         in_logs = tables.found()
         found.bench += in_logs.bench
         report.notes += in_logs.notes
-        held = {shown(str(file.path)) for file in found.bench}
+        held = {shown(file.name) for file in found.bench}
         report.notes += [
             note for note in logs.notes if not (_NO_LOG in note and note.split(": ")[0] in held)
         ]
@@ -201,10 +203,11 @@ def _sort_out(
     """Every file of the locations by what it holds; SourceError before anything is stored."""
     found = _Found()
     for location in locations:
-        if location.startswith(SSH) or is_command(
-            location
-        ):  # what a benchmark left there is copied here first
+        if is_command(location):
             found.logs.append(location)
+            continue
+        if location.startswith(SSH):
+            _sort_out_there(found, location, maps, only_bench)
             continue
         paths = expand(location, (*LOGS, *BENCH_ONLY))
         before = len(found.logs), len(found.bench)
@@ -228,27 +231,47 @@ def _sort_out(
     return found
 
 
+def _sort_out_there(
+    found: _Found, location: str, maps: Callable[[], Maps], only_bench: bool
+) -> None:
+    """The same of a location on another host. Its logs are read as the one place that it is."""
+    from ingest.bench_remote import look_at_all
+
+    looked = look_at_all(location, (*LOGS, *BENCH_ONLY), maps, into_logs=only_bench)
+    there = _Found()
+    files = [f for f in looked.files if Path(f.name).name != _WARMUP or len(looked.files) == 1]
+    others = [Path(file.name) for file in files if not _put(there, file, only_bench)]
+    found.bench += there.bench
+    found.notes += looked.notes
+    if there.logs:
+        found.logs.append(location)
+    elif not there.bench and not looked.notes:
+        raise SourceError(f"{location}: {_NOTHING_IN_IT if not only_bench else _NO_RESULT}")
+    if others:
+        found.notes.append(f"{location}: {_passed_over(others)}")
+
+
 def _put(found: _Found, file: BenchFile, only_bench: bool) -> bool:
     """Whether the file is a log, a benchmark's, or both."""
     if file.found is not None:
         found.bench.append(file)
     told = file.found is not None and bool(file.found.points)
-    no_log = file.is_transcript or (file.path.suffix in BENCH_ONLY and not file.is_log)
+    no_log = file.is_transcript or (file.suffix in BENCH_ONLY and not file.is_log)
     bench_only = only_bench or no_log
     if not bench_only and (file.is_log or not told):
-        found.logs.append(str(file.path))
+        found.logs.append(file.name)
         if file.is_log and file.found is None:
-            found.here.append(file.path)
+            found.here.append(Path(file.name))
         return True
     return file.found is not None
 
 
 def _nothing(others: Sequence[Path], only_bench: bool) -> str:
     if only_bench:
-        return "holds no benchmark result"
+        return _NO_RESULT
     if len(others) == 1 and not others[0].stat().st_size:
         return "is empty"
-    return "holds no log file (.log, .txt, .out, .err) and no benchmark result"
+    return _NOTHING_IN_IT
 
 
 def _passed_over(others: Sequence[Path]) -> str:

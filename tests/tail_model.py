@@ -308,6 +308,7 @@ def wrong(seeds: Sequence[int], folder: Path, location: str = "{log}") -> list[s
 
     with closing(process), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         worlds = [*pool.map(begin, seeds)]
+        process.writer.flush()  # of what nobody has ever stored, nobody could say that it is lost
         try:
             for row in zip(*(_padded(steps_of(seed)) for seed in seeds), strict=True):
                 [*pool.map(_step, worlds, row)]

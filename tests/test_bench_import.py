@@ -20,7 +20,7 @@ from ingest import bench_import, bench_read
 from ingest.commands import Commands
 from ingest.imports import Imported, import_paths
 from tests.command import fails, run, up
-from tests.growing import until
+from tests.growing import decodes, sglang_boot, until
 
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
@@ -154,6 +154,13 @@ def test_a_log_is_never_read_whole_for_results(
     monkeypatch.setattr(bench_read, "TEXT_BYTES", 1000)
     looked = bench_read.look(log)
     assert (looked.is_log, looked.found and looked.found.points) in ((True, None), (True, []))
+
+
+def test_a_table_in_a_log_that_begins_with_a_stamp(store: Store, tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(sglang_boot() + decodes(0, 5) + TEXT.encode() + decodes(5, 5))
+    report = import_paths(store, [str(log)])
+    assert (counts(report), report.samples) == ([(1, 1)], 10)
 
 
 @pytest.mark.parametrize("piece", [16, 100, 1 << 20])

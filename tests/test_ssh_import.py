@@ -12,11 +12,14 @@ import zstandard
 
 from data.errors import SourceError
 from data.store import Store
+from ingest.bench_watch import BenchWatch
 from ingest.importer import import_logs
+from ingest.imports import import_paths
 from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import run
 from tests.growing import append, decodes, sglang_boot, until
 from tests.sshd import Sshd, serving
+from tests.test_bench_import import TEXT, result, rows
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +94,52 @@ def test_by_the_command_line(host: Sshd, logs: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "10 samples" in done.stdout
     assert not [name for name in logs.iterdir() if name.name.endswith(".tmp")]
+
+
+@pytest.fixture
+def results(logs: Path) -> Path:
+    """Results beside the logs: of a tool, a table of it, one inside a log, and a damaged one."""
+    (logs / "c16.json").write_text(result())
+    (logs / "c16.txt").write_text(TEXT)
+    (logs / "cut.json").write_text(result()[:250])
+    table = TEXT.replace("503.40", "777.70").replace("30.51", "19.75").encode()
+    (logs / "tables.log").write_bytes(sglang_boot(200) + decodes(60, 5) + table)
+    return logs
+
+
+def test_results_beside_the_logs_are_read_too(host: Sshd, results: Path, store: Store) -> None:
+    report = import_paths(store, [host.url(results)])
+    assert sorted(point["output_tok_s"] for point in rows(store)) == [503.4, 777.7]
+    assert {read.path for read in report.bench} == {
+        host.url(results / name) for name in ("c16.json", "c16.txt", "tables.log")
+    }
+    assert report.samples == 55
+    cut = [note for note in report.notes if "cut.json" in note]
+    assert "is cut off" in cut[0]
+    again = import_paths(store, [host.url(results / "c16.json")])
+    assert [(read.points, read.new) for read in again.bench] == [(1, 0)]
+
+
+def test_what_holds_nothing_there_is_told(host: Sshd, logs: Path, store: Store) -> None:
+    with pytest.raises(SourceError, match=r"notes\.json: holds no log file"):
+        import_paths(store, [host.url(logs / "notes.json")])
+    with pytest.raises(SourceError, match=r"gone: no such file"):
+        import_paths(store, [host.url(logs / "gone")])
+
+
+def test_a_watched_folder_there_brings_results_in(host: Sshd, logs: Path, store: Store) -> None:
+    folder = logs / "deep"
+    with BenchWatch(store, [host.url(folder)], every_s=0.05) as watch:
+        (folder / "a.json").write_text(result())
+        until(lambda: len(rows(store)) == 1)
+        host.stop()
+        until(lambda: "points so far" not in watch.lines()[0])
+        (folder / "b.json").write_text(result(output_throughput=600.5))
+        host.start()
+        until(lambda: len(rows(store)) == 2, 40)
+        (folder / "cut.json").write_text(result()[:250])
+        until(lambda: "cut.json" in watch.lines()[0])
+    assert watch.lines()[0].startswith(f"{host.url(folder)}: ")
 
 
 def test_an_empty_folder_is_told(host: Sshd, logs: Path, store: Store, tmp_path: Path) -> None:

@@ -185,12 +185,15 @@ class SshPlace(Place):
 
     def all(self, suffixes: tuple[str, ...] = LOGS) -> list[str]:
         """All files of the place, oldest first."""
+        return [entry.name for entry in names.in_order(self.entries(suffixes))]
+
+    def entries(self, suffixes: tuple[str, ...] = LOGS) -> list[Entry]:
+        """The same in no order, with their sizes and times."""
         with self._asking():
             if not self._is_many():
-                self._connection.sftp().stat(self._path)
-                return [self.source_id]
-            found = list(self._walk(self._path, suffixes)) if self._folder else self._listed()
-        return [entry.name for entry in names.in_order(found)]
+                size, changed = _mark(self._connection.sftp().stat(self._path))
+                return [Entry(self.source_id, size, changed * 1_000_000_000)]
+            return list(self._walk(self._path, suffixes)) if self._folder else self._listed()
 
     def before(self, name: str) -> Sequence[Entry]:
         """The files before this one, the latest first."""

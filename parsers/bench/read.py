@@ -31,6 +31,7 @@ from parsers.server_args import redact_text
 
 _TITLE = re.compile(r"(?:Serving|Offline Throughput) Benchmark Result")
 _HEAD = 1 << 16
+_DOCUMENT = re.compile(r"\{|\[\s*[\[{\]]")  # SGLang's lines begin with a bracket and a stamp
 
 
 HAND_MAX = 1 << 20  # characters that a hand or a private script has written
@@ -61,7 +62,7 @@ def read(text: str, maps: Maps | None = None) -> Found | None:
     text = text.removeprefix("\ufeff")
     start = text.lstrip()
     try:
-        found = _json(start) if start[:1] in ("{", "[") else _plain(text, maps)
+        found = _json(start) if _DOCUMENT.match(start) else _plain(text, maps)
     except csv.Error as error:
         raise NoJson(f"is damaged ({error})") from error
     except OverflowError as error:
