@@ -40,6 +40,7 @@ def report(*, large: bool) -> Iterator[str]:
         yield ""
         met &= ratio >= imports.MANY_BAR
     yield from imports.of_others()
+    yield from ("", imports.BOUNDS.replace("\n", " "))
     yield from ("", "## Catching up with a log on another host", "")
     yield from imports.ssh_catch_up()
     yield from ("", "## From a line on disk to its value on the page", "")
