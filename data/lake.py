@@ -104,6 +104,8 @@ def _reach(con: duckdb.DuckDBPyConnection, data_path: str) -> None:
     if data_path.startswith("s3://"):
         _load(con, "httpfs")
         con.execute(_s3_secret(data_path))
+        for setting in ("s3_access_key_id", "s3_secret_access_key", "s3_session_token"):
+            con.execute(f"SET GLOBAL {setting} = ''")  # it takes them from the environment as well
     elif not Path(data_path).is_dir():
         try:
             Path(data_path).mkdir(parents=True)

@@ -14,7 +14,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +158,10 @@ class Dashboard:
             assert self._process.stdout is not None
             self._process.stdout.close()
 
+    def is_up(self) -> bool:
+        """Whether it has its address."""
+        return ControlFile.read(self._control) is not None
+
     def counts(self) -> list[dict[str, Any]]:
         """Lines of each source as it shows them; ServescopeError while it cannot."""
         control = ControlFile.read(self._control)
@@ -169,6 +176,7 @@ class Fleet:
     def __init__(self, folder: Path, hosts: int, dashboards: int, seed: int) -> None:
         self.outcome = Outcome(seed, hosts=hosts)
         self._rng = random.Random(seed)
+        self._counting, self._restarting = threading.Lock(), threading.Lock()
         self._postgres = Postgres()
         self._location = self._postgres.lake(folder / "files")
         self._logs = [folder / f"host{n}.log" for n in range(hosts)]
@@ -184,23 +192,41 @@ class Fleet:
         self._reader = Store.open(self._location)
 
     def fire(self, seconds: float) -> None:
-        """Kill one thing after another."""
+        """Kill one thing after another; collectors, dashboards and the server at once."""
         deadline = time.monotonic() + seconds
+        jobs = [self._kill_collectors, self._restart_server]
+        jobs += [partial(self._restart_dashboard, board) for board in self._dashboards]
+        with ThreadPoolExecutor(len(jobs)) as pool:
+            for done in [pool.submit(self._again, job, deadline) for job in jobs]:
+                done.result()
+
+    def _again(self, job: Callable[[], str], deadline: float) -> None:
         while time.monotonic() < deadline:
-            victim = self._rng.choices(("collector", "dashboard", "postgres"), (7, 2, 1))[0]
-            self.outcome.kills[victim] = self.outcome.kills.get(victim, 0) + 1
-            if victim == "collector":
-                self._rng.choice(self._collectors).kill()
-            elif victim == "dashboard":
-                dashboard = self._rng.choice(self._dashboards)
-                dashboard.kill()
-                dashboard.start()
-                self._until_right()
-            else:
-                self._postgres.stop("immediate")
-                self._postgres.start()
-                self._until_right()
-            time.sleep(self._rng.uniform(0.2, 2.0))
+            victim = job()
+            with self._counting:
+                self.outcome.kills[victim] = self.outcome.kills.get(victim, 0) + 1
+
+    def _kill_collectors(self) -> str:
+        time.sleep(self._rng.uniform(0.5, 3.0))
+        self._rng.choice(self._collectors).kill()
+        return "collector"
+
+    def _restart_server(self) -> str:
+        time.sleep(self._rng.uniform(10.0, 20.0))
+        with self._restarting:
+            self._postgres.stop("immediate")
+            self._postgres.start()
+        for dashboard in self._dashboards:
+            if dashboard.is_up():
+                self._until_right(dashboard)
+        return "postgres"
+
+    def _restart_dashboard(self, dashboard: Dashboard) -> str:
+        time.sleep(self._rng.uniform(5.0, 10.0))
+        dashboard.kill()
+        dashboard.start()
+        self._until_right(dashboard)
+        return "dashboard"
 
     def end(self) -> Outcome:
         """Let everything be read, then count line by line."""
@@ -210,7 +236,8 @@ class Fleet:
                 server.stop()
             out.written = sum(server.written for server in self._servers)
             self._await(lambda: sum(self._stored().values()) >= out.written, 120)
-            self._until_right()
+            for dashboard in self._dashboards:
+                self._until_right(dashboard)
             self._count()
         finally:
             for collector in self._collectors:
@@ -243,19 +270,24 @@ class Fleet:
             return {source: n for source, n, _ in con.execute(_COUNTS).fetchall()}
         return {}
 
-    def _until_right(self) -> None:
-        """Ask all dashboards until they show what is stored now."""
+    def _until_right(self, dashboard: Dashboard) -> None:
+        """Ask a dashboard until it shows what is stored now, unless it or the server goes again."""
+        stored = self._stored()
         begun = time.monotonic()
-        stored: dict[str, int] = {}
-        self._await(lambda: bool(stored.update(self._stored()) or stored), 60)
-        for dashboard in self._dashboards:
-            self._await(lambda board=dashboard: self._shows(board, stored), 60)
-        self.outcome.behind_s.append(time.monotonic() - begun)
+        while not self._shows(dashboard, stored):
+            assert time.monotonic() < begun + 60, "a dashboard was not right within a minute"
+            if not dashboard.is_up() or self._restarting.locked():
+                return
+            time.sleep(0.05)
+        with self._counting:
+            self.outcome.behind_s.append(time.monotonic() - begun)
 
     def _shows(self, dashboard: Dashboard, stored: dict[str, int]) -> bool:
         try:
             shown = dashboard.counts()
         except ServescopeError:
+            return False
+        if not shown:
             return False
         self.outcome.looks += 1
         self.outcome.doubled_looks += any(row["n"] != row["lines"] for row in shown)

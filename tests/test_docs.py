@@ -25,7 +25,8 @@ def requirements(name: str) -> dict[str, str]:
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
     named = [line for line in lines if line and not line.startswith(("#", "-r"))]
     assert all("==" in line for line in named), f"{name}: pin every package with =="
-    return dict(line.split("==") for line in named)
+    pinned = dict(line.split("==") for line in named)
+    return {package.partition("[")[0]: version for package, version in pinned.items()}
 
 
 def imported(paths: list[Path]) -> set[str]:
