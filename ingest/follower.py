@@ -20,6 +20,7 @@ from ingest import status
 from ingest.claims import Claims
 from ingest.feed import Feed
 from ingest.identity import last_of_source, resume_point, unread_before
+from ingest.pace import Pace
 from ingest.pipeline import SourceInfo
 from ingest.reading import ContentChangedError, Reading
 from ingest.sources.log_file import LogFile, Place
@@ -30,8 +31,6 @@ from ingest.worker import Worker
 from ingest.writer import Writer
 
 POLL_S = 1.0
-# Lines that come closer together than this share a commit.
-PAUSE_S = 0.1
 SHOWN_BEFORE_BYTES = 256 << 10  # after a restart: what was read before it
 _log = logging.getLogger(__name__)
 
@@ -47,8 +46,11 @@ class Follower(Worker):
         writer: Writer,
         board: StatusBoard,
         claims: Claims,
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(source, store, board)
+        self._pace = pace or Pace()
+        self._looked = False  # into new bytes, since the last pause
         self._place = place
         self._writer = writer
         self._claims = claims
@@ -70,7 +72,8 @@ class Follower(Worker):
         """Look once, and wait for a change."""
         self.poll()
         self._backoff.reset()
-        self._stopping.wait(PAUSE_S)
+        looked, self._looked = self._looked, False
+        self._stopping.wait(self._pace.pause_s(self._source.source_id, news=looked))
         self.wake.wait(POLL_S)
 
     def poll(self) -> None:
@@ -88,6 +91,7 @@ class Follower(Worker):
         reading.seen(self._seen)
         try:
             if reading.file.change_mark() != self._mark:
+                self._looked = True
                 reading.verify()
                 self._mark = self._feed.read_on(reading)
             self._check_path(reading)

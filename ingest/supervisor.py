@@ -21,6 +21,7 @@ from ingest.claims import Claims
 from ingest.config import Remembered, SourceSpec
 from ingest.follower import Follower
 from ingest.lines import Line, around
+from ingest.pace import Pace
 from ingest.pipeline import SourceInfo
 from ingest.probe import check, probe
 from ingest.sources.command import CommandSource, is_command
@@ -44,6 +45,7 @@ class Supervisor:
     ) -> None:
         """`remembered`: the sources that were added on the page, which are followed as well."""
         self.claims = Claims()
+        self._pace = Pace()
         self._store = store
         self._remembered = remembered
         self._specs = {spec.source_id: spec for spec in specs}
@@ -189,7 +191,9 @@ class Supervisor:
         else:
             place = place_of(spec.location)
             kind = place.kind
-            worker = Follower(info, place, self._store, self._writer, board, self.claims)
+            worker = Follower(
+                info, place, self._store, self._writer, board, self.claims, self._pace
+            )
             if place.folder is not None:
                 self._watch(worker, place.folder, place.watched)
         # On a full disk the next start writes it down; the writer tells, and goes on trying.

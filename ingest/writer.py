@@ -21,6 +21,9 @@ SPARE_BYTES = 24 << 20  # a block that entered last is in it
 TRANSACTION_BYTES = 16 << 20
 RETRY_S = 0.5  # doubled with every failure up to
 MOST_RETRY_S = 2.0
+# After a commit of what is followed the writer rests twice as long as that took: the lines of fifty
+# sources come one by one, and a commit of all of them costs little more than one of each.
+REST_TIMES, REST_MOST_S = 2, 0.4
 OPEN_S = 5.0  # a transaction that rows are inserted into as they come
 _log = logging.getLogger(__name__)
 Entry = tuple[Append, Callable[[], object], int]  # with its number
@@ -48,6 +51,7 @@ class Writer:
         self._open = False  # a transaction that rows are inserted into
         self._until = 0.0  # when it is to be committed
         self._inserted = 0  # bytes of log in it
+        self._rests_until = 0.0
         self._bytes = 0  # queued or being inserted
         self._busy = False
         self._numbers = 0  # of the latest append
@@ -121,18 +125,22 @@ class Writer:
         """Whether what is there should be committed."""
         waits = self._flushing > 0 and (self._queue or self._open)
         gathered = self._queue and self._bytes + self._inserted >= self._gather
+        rests = self._bytes < SMALL_BYTES and time.monotonic() < self._rests_until
         late = self._open and time.monotonic() >= self._until
-        return bool(self._stopping or waits or gathered or late)
+        return bool(self._stopping or waits or (gathered and not rests) or late)
 
     def _left_s(self) -> float | None:
-        """Seconds until what is inserted must be committed."""
-        return max(0.0, self._until - time.monotonic()) if self._open else None
+        """Seconds until what is inserted, or waits for company, must be committed."""
+        if not self._open and not self._queue:
+            return None
+        return max(0.0, (self._until if self._open else self._rests_until) - time.monotonic())
 
     def _run(self) -> None:
         under_way: set[int] = set()  # inserted, and not committed yet
         while True:
             with self._change:
-                self._change.wait_for(self._due, self._left_s())
+                while not self._due():
+                    self._change.wait(self._left_s())
                 commit = self._is_time() or not self._at_once
                 entries = self._next()
                 if not entries and not self._open:
@@ -140,7 +148,11 @@ class Writer:
                 self._busy = True
                 size = sum(append.size for append, _, _ in entries)
                 under_way |= {number for _, _, number in entries}
+            begun = time.monotonic()
             stored = self._commit(entries, more=not commit)
+            if not self._gather:
+                now = time.monotonic()
+                self._rests_until = now + min(REST_MOST_S, REST_TIMES * (now - begun))
             for _, done, _ in entries if stored else ():
                 done()
             if not self._open:

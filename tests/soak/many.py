@@ -82,11 +82,14 @@ def main() -> int:
             supervisor = Supervisor(store, specs)
             supervisor.start()
             looks = Looks(folder, store, sources)
+            begun, used = time.monotonic(), time.process_time()
             command = [sys.executable, "-m", "tests.soak.many", "write", name]
             with subprocess.Popen([*command, str(minutes), str(sources), str(rate)]) as writer:
                 while writer.poll() is None:
                     time.sleep(0.5)
                     looks.look()
+            share = (time.process_time() - used) / (time.monotonic() - begun)
+            print(f"{share:.0%} of a core used; load average {os.getloadavg()[0]:.0f}")
             deadline = time.monotonic() + 60
             wanted = int(minutes * 60 * rate) * sources
             while _stored(store)[0] < wanted and time.monotonic() < deadline:
