@@ -43,13 +43,15 @@ def wanted(text: str) -> Wanted:
     found = _files(text)
     if found is not None:
         return Wanted(text, None, *found)
-    label, given, rest = text.partition("=")
-    if not given:
+    pieces = text.split("=")
+    if len(pieces) == 1:
         return Wanted(text)
-    found = _files(rest)
-    if found is None:
-        raise SourceError(f"{rest.partition('+')[0]}: no such file; check the path behind {label}=")
-    return Wanted(text, label or None, *found)
+    for n in range(1, len(pieces)):  # a label may hold a "=", and so may the name of a log
+        found = _files("=".join(pieces[n:]))
+        if found is not None:
+            return Wanted(text, "=".join(pieces[:n]) or None, *found)
+    label, _, rest = text.partition("=")
+    raise SourceError(f"{rest.partition('+')[0]}: no such file; check the path behind {label}=")
 
 
 def _files(text: str) -> tuple[Path, tuple[Path, ...]] | None:
@@ -175,7 +177,9 @@ class Once:
             opened = Store.open(Path(folder) / "once.duckdb", bulk=True)
             self._store = self._closing.enter_context(opened)
         if log not in self._read or bench:
-            report = import_paths(self._store, [str(log)], bench=[str(path) for path in bench])
+            results = [str(path) for path in bench]
+            # Nobody will read on: what is there of a last line is all that there will be.
+            report = import_paths(self._store, [str(log)], bench=results, settled_s=0.0)
             notes += report.notes
             self._read.setdefault(log, report.run_ids)
         with self._store.cursor() as con:

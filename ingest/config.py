@@ -14,10 +14,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from data.errors import SourceError
+from ingest.sources.file import place
+from ingest.sources.names import shown
 from ingest.sources.places import full, source_id_of
 
 CONFIG_NAME = "servescope.toml"
-_KEYS = ("location", "label", "zone", "tags", "paused")
+_KEYS = ("location", "label", "zone", "tags", "paused", "bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,10 @@ def _spec(path: Path, number: int, table: Any) -> SourceSpec:
             f"{where}: {zone!r} is no time zone; an example is Europe/Berlin"
         ) from error
     location = table["location"]
+    try:
+        location = os.fsdecode(bytes.fromhex(table.get("bytes", ""))) or location
+    except ValueError as error:
+        raise SourceError(f"{where}: bytes are no hexadecimal digits") from error
     if "://" not in location and location != "-":
         location = str(path.absolute().parent / Path(location).expanduser())
     return SourceSpec(
@@ -109,8 +115,9 @@ class Remembered:
         text = "# Written by Servescope: the sources of its Sources page.\n"
         for spec in specs:
             values = {
-                "location": full(spec.location), "label": spec.label, "zone": spec.zone,
-                "tags": list(spec.tags) or None, "paused": spec.paused or None,
+                "location": full(spec.location), "bytes": _odd_bytes(spec.location),
+                "label": spec.label, "zone": spec.zone, "tags": list(spec.tags) or None,
+                "paused": spec.paused or None,
             }  # fmt: skip
             # A JSON string, list or truth is TOML too.
             lines = [f"{key} = {json.dumps(value)}" for key, value in values.items() if value]
@@ -125,3 +132,11 @@ class Remembered:
             fresh.replace(self.path)
         except OSError as error:
             raise SourceError(f"{self.path}: cannot be written ({error.strerror})") from error
+
+
+def _odd_bytes(location: str) -> str | None:
+    """The bytes of a location in hexadecimal, where no TOML can hold them as they are."""
+    if shown(location) == location:
+        return None
+    whole = location if "://" in location else str(place(location))
+    return os.fsencode(whole).hex()

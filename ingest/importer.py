@@ -43,6 +43,7 @@ class ImportReport:
     samples: int = 0
     run_ids: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # one line each, for the user
+    settled_s: float = SETTLED_S  # since when a file that ends inside a line has its end
 
     def count(self, append: Append) -> None:
         """Add what one append holds."""
@@ -62,15 +63,17 @@ def import_logs(
     progress: Progress | None = None,
     claims: Claims | None = None,
     beside: Callable[[str], object] = str,
+    settled_s: float = SETTLED_S,
 ) -> ImportReport:
     """Read files, folders and globs to their end into the store; each file is read once only.
 
     Args:
         claims: of the readers of this process; what they read already is left out.
         beside: called with the name of each file that was read, while the last of it is stored.
+        settled_s: of a file written to since, the rest of an unfinished last line is waited for.
     """
     claims = claims or Claims()
-    report = ImportReport()
+    report = ImportReport(settled_s=settled_s)
     if store.bulk:
         gc.freeze()  # what is loaded by now stays, and need not be looked at again and again
     with closing(_Places()) as places, between_steps() as check:
@@ -250,7 +253,7 @@ def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _B
         # The lines are done with: a queue of them would only hold memory.
         writer.put(replace(append, data=b""), partial(bar.tell, done))
 
-    settled = file.complete or time.time() - file.change_mark()[1] / 1e9 >= SETTLED_S
+    settled = file.complete or time.time() - file.change_mark()[1] / 1e9 >= report.settled_s
     while (append := reading.step(final=settled)) is not None:
         put(append)
         bar.check()

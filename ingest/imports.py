@@ -16,7 +16,7 @@ from data.errors import SourceError
 from data.store import Store
 from ingest.bench_read import BenchFile, look
 from ingest.claims import Claims
-from ingest.importer import ImportReport, Progress, import_logs
+from ingest.importer import SETTLED_S, ImportReport, Progress, import_logs
 from ingest.sources.address import SSH
 from ingest.sources.command import is_command
 from ingest.sources.file import expand
@@ -62,6 +62,7 @@ def import_paths(
     bench: Sequence[str] = (),
     progress: Progress | None = None,
     claims: Claims | None = None,
+    settled_s: float = SETTLED_S,
 ) -> Imported:
     """Read files, folders and globs into the store; benchmark points are joined to their runs.
 
@@ -73,6 +74,7 @@ def import_paths(
         bench: benchmark files of these very logs: their points are of the runs in them.
         progress: told how many bytes of logs are read, of how many.
         claims: of the readers of this process.
+        settled_s: as for `import_logs`.
     """
     found = _sort_out(locations, maps_of(store))
     given = _sort_out(bench, maps_of(store), only_bench=True)
@@ -81,7 +83,7 @@ def import_paths(
         tables = _Tables(found.here, maps_of(store))
         logs = import_logs(
             store, found.logs, label=label, zone=zone, progress=progress, claims=claims,
-            beside=tables.look,
+            beside=tables.look, settled_s=settled_s,
         )  # fmt: skip
         in_logs = tables.found()
         found.bench += in_logs.bench

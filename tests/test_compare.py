@@ -12,14 +12,15 @@ import pytest
 
 from data import report
 from data.compare import Comparison, bench_points, compare, grouped
-from data.errors import CommandError, ServescopeError
+from data.errors import CommandError, ServescopeError, SourceError
 from data.findings.rules import findings
 from data.run_data import RunData
 from data.store import Store
 from ingest.commands import Commands
-from ingest.comparing import compare_all
+from ingest.comparing import Wanted, compare_all, wanted
 from tests import simulator, story
 from tests.command import fails, run, up
+from tests.growing import decodes, sglang_boot
 from tests.simulator import Server
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
@@ -207,6 +208,23 @@ def test_starts_of_one_configuration_are_one(tmp_path: Path) -> None:
     assert ", 3 starts against 3 (" in pair.verdict
     assert "over 3 starts" in made.summaries[0].rates["decode_tok_s_at_1"].note
     assert "over starts 95 % interval" in pair.verdict
+
+
+def test_a_label_may_hold_an_equals_sign(tmp_path: Path) -> None:
+    log = tmp_path / "tp=8.log"
+    log.touch()
+    assert wanted(f"tp=8=a={log}") == Wanted(f"tp=8=a={log}", "tp=8=a", log)
+    assert wanted(str(log)) == Wanted(str(log), None, log)
+    with pytest.raises(SourceError, match="check the path behind a="):
+        wanted("a=gone.log")
+
+
+def test_a_log_that_was_just_written_is_read_to_its_end(tmp_path: Path) -> None:
+    names = [tmp_path / "a.log", tmp_path / "b.log"]
+    for path in names:
+        path.write_bytes(sglang_boot(model=f"org/{path.stem}") + decodes(0, 1).rstrip(b"\n"))
+    made = compare_all([str(path) for path in names])
+    assert [group.runs[0].windows.height for group in made.groups] == [1, 1]
 
 
 def test_labels_keep_apart_what_has_the_same_arguments() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -172,3 +173,13 @@ def test_a_wrong_servescope_toml_is_one_line(tmp_path: Path, text: str, said: st
 def test_a_look_at_what_is_not_there_yet(tmp_path: Path) -> None:
     report = probe(str(tmp_path / "soon.log"))
     assert (report["name"], report["engine"], report["lines"]) == (None, None, [])
+
+
+def test_a_name_of_any_bytes_is_remembered(tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9 \n.log")
+    remembered = Remembered(tmp_path / "s.duckdb")
+    remembered.keep(SourceSpec(odd, "one"))
+    remembered.keep(SourceSpec(str(tmp_path / "plain.log"), paused=True))
+    assert [spec.location for spec in remembered.specs()] == [odd, str(tmp_path / "plain.log")]
+    remembered.forget(SourceSpec(odd).source_id)
+    assert len(remembered.specs()) == 1
