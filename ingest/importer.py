@@ -68,14 +68,12 @@ def import_logs(
     """Read files, folders and globs to their end into the store; each file is read once only.
 
     Args:
-        claims: of the readers of this process; what they read already is left out.
         beside: called with the name of each file that was read, while the last of it is stored.
         settled_s: of a file written to since, the rest of an unfinished last line is waited for.
     """
-    claims = claims or Claims()
-    report = ImportReport(settled_s=settled_s)
-    if store.bulk:
-        gc.freeze()  # what is loaded by now stays, and need not be looked at again and again
+    claims, report = claims or Claims(), ImportReport(settled_s=settled_s)
+    if store.bulk:  # what is loaded by now stays, and need not be looked at again and again
+        gc.freeze()
     with closing(_Places()) as places, between_steps() as check:
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report, check)

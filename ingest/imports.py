@@ -73,8 +73,7 @@ def import_paths(
         zone: of printed stamps.
         bench: benchmark files of these very logs: their points are of the runs in them.
         progress: told how many bytes of logs are read, of how many.
-        claims: of the readers of this process.
-        settled_s: as for `import_logs`.
+        claims, settled_s: as for `import_logs`.
     """
     found = _sort_out(locations, maps_of(store))
     given = _sort_out(bench, maps_of(store), only_bench=True)
@@ -85,8 +84,7 @@ def import_paths(
             store, found.logs, label=label, zone=zone, progress=progress, claims=claims,
             beside=tables.look, settled_s=settled_s,
         )  # fmt: skip
-        in_logs = tables.found()
-        found.bench += in_logs.bench
+        found.bench += (in_logs := tables.found()).bench
         report.notes += in_logs.notes
         held = {shown(file.name) for file in found.bench}
         report.notes += [
