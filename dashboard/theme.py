@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from data import palette
 from data.palette import DARK, LIGHT, slot
 
-RULE: Final = "#848484"  # caps and event marks: 3:1 on both backgrounds
+RULE: Final = palette.RULE
+FAULT: Final = palette.FAULT
 CHOSEN: Final = "#C2188B"  # the moment that the reader has chosen: 3:1 on both backgrounds
-FAULT: Final = "#D9480F"
 WARNING: Final = "#A87900"  # 3:1 on both backgrounds, as FAULT
 
 _LIGHT_PAGE: Final = {

@@ -20,7 +20,6 @@ MARKS: Final = 2_000  # of one chart at most
 _CLOUD: Final = 1_500  # of these the windows, over all configurations
 _SPARSE: Final = 200  # windows: fewer are drawn larger and less faint
 _SIZE: Final = {"width": 620, "height": 360}
-_RULE: Final = "#848484"
 
 
 def with_slots(frame: pl.DataFrame, groups: Sequence[Group]) -> pl.DataFrame:
@@ -152,7 +151,7 @@ def _cap_layers(groups: Sequence[Group], key: alt.Color) -> list[Any]:
     x = alt.X("cap:Q")
     rules = alt.Chart(with_slots(near, groups)).mark_rule(strokeDash=[6, 4], strokeWidth=1.5)
     said = near.select("cap").unique().with_columns(text=pl.format("cap {}", "cap"))
-    text = alt.Chart(said).mark_text(align="left", baseline="top", dx=4, dy=2, color=_RULE)
+    text = alt.Chart(said).mark_text(align="left", baseline="top", dx=4, dy=2, color=palette.RULE)
     return [rules.encode(x, key), text.encode(x, y=alt.value(0), text="text:N")]
 
 
@@ -182,3 +181,43 @@ def comparison_chart(comparison: Comparison) -> alt.TopLevelMixin:
     """Everything that can be drawn of a comparison, in one picture."""
     running, bench = running_chart(comparison.groups), bench_chart(comparison.groups)
     return running if bench is None else alt.vconcat(cast("Any", running), cast("Any", bench))
+
+
+_QUANTILES: Final = ("p10", "p25", "p50", "p75", "p90")
+
+
+def spread_chart(rows: pl.DataFrame, groups: Sequence[Group]) -> alt.TopLevelMixin:
+    """How the windows of each set-up vary at equal running counts: quantiles side by side.
+
+    Args:
+        rows: of data.spread.spread, at least one.
+    """
+    several = rows.group_by("running_reqs", "label").len()["len"].max() != 1
+    shown = pl.col("running_reqs").cast(pl.String)
+    named = pl.format("{} (graph {})", "running_reqs", "graph") if several else shown
+    drawn = with_slots(rows.with_columns(count=named), groups)
+    base = alt.Chart(drawn).encode(
+        alt.X(
+            "count:N", title="running requests, per rank", axis=alt.Axis(labelAngle=0),
+            sort=drawn["count"].unique(maintain_order=True).to_list(),
+        ),
+        alt.XOffset("slot:N", sort=list(slots(groups).values())),
+        colour(groups),
+        tooltip=[
+            alt.Tooltip("label:N", title="set-up"),
+            alt.Tooltip("count:N", title="running requests"),
+            *(alt.Tooltip(f"{n}:Q", title=f"{n} tok/s", format=",.2f") for n in _QUANTILES),
+            alt.Tooltip("windows:Q", title="steady windows", format=",d"),
+        ],
+    )  # fmt: skip
+    y = alt.Scale(zero=False, padding=10)
+    title = "tok/s of one request"
+    whisker = base.mark_rule(strokeWidth=1.5).encode(
+        alt.Y("p10:Q", title=title, scale=y), alt.Y2("p90:Q")
+    )
+    box = base.mark_bar(opacity=0.45).encode(alt.Y("p25:Q", title=title, scale=y), alt.Y2("p75:Q"))
+    middle = base.mark_point(filled=True, size=60, opacity=1).encode(
+        alt.Y("p50:Q", title=title, scale=y), legend.shape()
+    )
+    layers = alt.layer(whisker, box, middle).properties(height=_SIZE["height"])
+    return cast("alt.TopLevelMixin", layers)

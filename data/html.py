@@ -6,9 +6,10 @@ from html import escape
 
 import polars as pl
 
-from data import charts, pictures
+from data import charts, economics_chart, pictures
 from data.compare import Comparison
 from data.report import Section, sections
+from data.spread import spread
 
 _STYLE = """
 body { font: 15px/1.5 "DejaVu Sans", Arial, sans-serif; color: #1b1f24; background: #fff;
@@ -51,6 +52,22 @@ def _figures(comparison: Comparison) -> str:
         figures.append(
             _figure(pictures.svg(bench.to_dict()), "Benchmarks: output tokens per second.")
         )
+    varied = spread(comparison.groups)
+    if varied.height:
+        told = (
+            "What one request gets at equal running counts: the median of steady windows, the "
+            "middle half as a box, p10 to p90 as a line."
+        )
+        picture = pictures.svg(charts.spread_chart(varied, comparison.groups).to_dict())
+        figures.append(_figure(picture, told))
+    cost = economics_chart.economics(comparison)
+    if cost.height:
+        told = (
+            "Speculation: above the dashed line a step costs more plain steps than it yields "
+            "tokens. The numbers are running requests."
+        )
+        picture = pictures.svg(economics_chart.diagonal(cost, comparison.groups).to_dict())
+        figures.append(_figure(picture, told))
     return "\n".join(figures)
 
 

@@ -10,8 +10,6 @@ are. The store has 500 runs and 10 million samples unless other numbers are give
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import logging
 import shutil
 import statistics
@@ -43,6 +41,7 @@ from ingest.status import SourceStatus  # noqa: E402
 from ingest.supervisor import Supervisor  # noqa: E402
 from parsers import records  # noqa: E402
 from tests import big_store  # noqa: E402
+from tests.chart_size import MOST_MARKS, MOST_POINTS, Charts  # noqa: E402
 from tests.frames import Frames  # noqa: E402
 
 LOG = ROOT / "data" / "samples" / "sglang-0.5.23-ngram" / "server.log"
@@ -50,7 +49,6 @@ RUNS, SAMPLES = 500, 10_000_000
 FIRST_BAR_S = 1.0
 REFRESH_BARS_MS = (150.0, 300.0)  # median, 95th percentile
 UNCHANGED_BAR_MS = 10.0
-MARKS_BAR, POINTS_BAR = 2_000, 300
 REPEATS = 3
 REFRESHES = 100
 # The page's script, between two looks at the clock.
@@ -104,47 +102,6 @@ class Following(Supervisor):
     def lines(self, source_id: str, n: int) -> list[Line]:
         """The last lines of a bundled log."""
         return self._last[-n:]
-
-
-@dataclass(frozen=True, slots=True)
-class Charts:
-    """The fullest chart of a page, and the longest series."""
-
-    marks: int = 0
-    points: int = 0
-
-    def with_page(self, test: AppTest) -> Charts:
-        """The larger of this and what the page shows."""
-        seen = [_size(chart.proto) for chart in test.get("vega_lite_chart")]
-        return Charts(
-            max([self.marks, *(marks for marks, _ in seen)]),
-            max([self.points, *(points for _, points in seen)]),
-        )
-
-
-def _size(proto: Any) -> tuple[int, int]:
-    """Rows that the layers of a chart draw, and rows of its series where it has some."""
-    rows = {data.name: _height(data.data.data) for data in proto.datasets}
-    rows[""] = _height(proto.data.data) if proto.data.data else 0
-    spec = json.loads(proto.spec)
-    marks = sum(rows.get(name, 0) for name in _drawn(spec, spec.get("data", {}).get("name", "")))
-    return marks, rows.get("rows", 0)
-
-
-def _height(data: bytes) -> int:
-    return pl.read_ipc_stream(io.BytesIO(data)).height
-
-
-def _drawn(spec: dict[str, Any], outer: str) -> Iterator[str]:
-    """The data set of every layer."""
-    name = spec.get("data", {}).get("name", outer)
-    inner = [*spec.get("layer", []), *spec.get("hconcat", []), *spec.get("vconcat", [])]
-    if "spec" in spec:
-        inner.append(spec["spec"])
-    for part in inner:
-        yield from _drawn(part, name)
-    if not inner:
-        yield name
 
 
 def stored(runs: int, samples: int) -> Path:
@@ -310,8 +267,8 @@ def measured(runs: int, samples: int) -> Iterator[str]:
     yield told("nothing was stored", unchanged, f"{UNCHANGED_BAR_MS:.0f}")
     yield ""
     yield (
-        f"The fullest chart had {charts.marks:,} marks (bar: {MARKS_BAR:,}), the longest series "
-        f"{charts.points} points (bar: {POINTS_BAR})."
+        f"The fullest chart had {charts.marks:,} marks (bar: {MOST_MARKS:,}), the longest series "
+        f"{charts.points} points (bar: {MOST_POINTS})."
     )
 
 

@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from dashboard.charts.compare import aligned_figure, cap_sentence, running_figure, spread_figure
-from dashboard.charts.economics import economics, economics_figure
+from dashboard.charts.economics import economics_figure
 from dashboard.charts.figure import Figure
 from data import aligned, charts, palette, pictures, queries, run_data
 from data.compare import Comparison, compare, grouped
+from data.economics_chart import economics
 from data.run_data import RunData
 from data.speedups import NONE_OF_ONE, speedups
 from data.spread import spread

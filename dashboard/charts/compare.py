@@ -134,41 +134,11 @@ def spread_figure(groups: Sequence[Group]) -> Figure | None:
     rows = spread(groups)
     if rows.is_empty():
         return None
-    several = rows.group_by("running_reqs", "label").len()["len"].max() != 1
-    shown = pl.col("running_reqs").cast(pl.String)
-    named = pl.format("{} (graph {})", "running_reqs", "graph") if several else shown
-    drawn = charts.with_slots(rows.with_columns(count=named), groups)
-    base = alt.Chart(drawn).encode(
-        alt.X(
-            "count:N", title="running requests, per rank", axis=alt.Axis(labelAngle=0),
-            sort=drawn["count"].unique(maintain_order=True).to_list(),
-        ),
-        alt.XOffset("slot:N", sort=list(charts.slots(groups).values())),
-        charts.colour(groups),
-        tooltip=[
-            alt.Tooltip("label:N", title="set-up"),
-            alt.Tooltip("count:N", title="running requests"),
-            *(alt.Tooltip(f"{n}:Q", title=f"{n} tok/s", format=",.2f") for n in _QUANTILES),
-            alt.Tooltip("windows:Q", title="steady windows", format=",d"),
-        ],
-    )  # fmt: skip
-    y = alt.Scale(zero=False, padding=10)
-    title = "tok/s of one request"
-    whisker = base.mark_rule(strokeWidth=1.5).encode(
-        alt.Y("p10:Q", title=title, scale=y), alt.Y2("p90:Q")
-    )
-    box = base.mark_bar(opacity=0.45).encode(alt.Y("p25:Q", title=title, scale=y), alt.Y2("p75:Q"))
-    middle = base.mark_point(filled=True, size=60, opacity=1).encode(
-        alt.Y("p50:Q", title=title, scale=y), legend.shape()
-    )
-    chart = alt.layer(whisker, box, middle).properties(height=_HEIGHT)
+    chart = charts.spread_chart(rows, groups)
     return Figure(
         "compare_spread", "Decode speed of one request at equal running counts", spec_of(chart),
         _spread_text(rows), rows,
     )  # fmt: skip
-
-
-_QUANTILES: Final = ("p10", "p25", "p50", "p75", "p90")
 
 
 def _spread_text(rows: pl.DataFrame) -> str:

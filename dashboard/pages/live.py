@@ -125,11 +125,13 @@ def _strip(view: View, status: SourceStatus | None) -> None:
 def _nothing_yet(context: Context) -> None:
     sources = context.supervisor.status()
     if not sources:
+        st.subheader("Nothing to show yet.", anchor=False)
         st.info(
             "No log is followed and nothing is stored. Start with a log, "
             "`servescope up /path/to/server.log`, or see bundled ones with `servescope demo`."
         )
         return
+    st.subheader("Waiting for the start of a server.", anchor=False)
     st.info("No server start has been seen yet. This page fills by itself as lines arrive.")
     for status in sources:
         badge = sentences.reading(status)
