@@ -293,10 +293,12 @@ def steps_of(seed: int) -> list[str]:
     return [rng.choice(kinds) for _ in range(rng.randint(4, MOST_STEPS))]
 
 
-def wrong(seeds: Sequence[int], folder: Path, location: str = "{log}") -> list[str]:
+def wrong(
+    seeds: Sequence[int], folder: Path, location: str = "{log}", threads: int = SIDE_BY_SIDE
+) -> list[str]:
     """Run the sequences of these seeds in one process; what is wrong with what was stored.
 
-    `location`: how the follower reaches the log.
+    `location`: how the follower reaches the log; `threads`: 1 where all share one session.
     """
     rng = random.Random(seeds[0])
     path = folder / f"{seeds[0]}.duckdb"
@@ -306,7 +308,7 @@ def wrong(seeds: Sequence[int], folder: Path, location: str = "{log}") -> list[s
         log = folder / f"s{seed}" / "server.log"
         return World(log, process, location.format(log=log), base=seed << 16)
 
-    with closing(process), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+    with closing(process), ThreadPoolExecutor(threads) as pool:
         worlds = [*pool.map(begin, seeds)]
         process.writer.flush()  # of what nobody has ever stored, nobody could say that it is lost
         try:

@@ -13,7 +13,7 @@ from ingest.sources.address import HostAddress
 from tests.sshd import serving
 from tests.tail_model import wrong
 
-SEQUENCES, PART = 300, 50
+SEQUENCES, PART = 8, 8
 
 
 class Kept(ssh.Connection):
@@ -34,7 +34,9 @@ def test_what_is_stored_is_what_was_written(
         bad = [
             text
             for start in range(first, first + SEQUENCES, PART)
-            for text in wrong(range(start, start + PART), tmp_path, host.url("") + "{log}")
+            for text in wrong(
+                range(start, start + PART), tmp_path, host.url("") + "{log}", threads=1
+            )
         ]
         kept.close()
     assert bad == []
