@@ -100,23 +100,33 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture(params=["file", "lake"])
-def open_store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> OpenStore:
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens a store of the test's own: once a file, once a lake. One of the same name is the same.
 
     What holds for both is tested on both.
     """
+    return _opener(request, tmp_path)
+
+
+@pytest.fixture(scope="module", params=["file", "lake"])
+def open_module_store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> OpenStore:
+    """The same for a store that the tests of a module share."""
+    return _opener(request, tmp_path_factory.mktemp("store"))
+
+
+def _opener(request: pytest.FixtureRequest, folder: Path) -> OpenStore:
     from data.store import Store
 
     if request.param == "file":
-        return lambda name="s", **how: Store.open(tmp_path / f"{name}.duckdb", **how)
+        return lambda name="s", **how: Store.open(folder / f"{name}.duckdb", **how)
     server: Postgres = request.getfixturevalue("postgres")
     made: dict[str, str] = {}
 
     def opened(name: str = "s", **how: bool) -> Store:
         if name not in made:
-            made[name] = server.lake(tmp_path / name)
+            made[name] = server.lake(folder / name)
         return Store.open(made[name], **how)
 
     return opened

@@ -22,6 +22,7 @@ from parsers.records import STATISTICS
 from tests import simulator, story
 from tests.command import fails
 from tests.frames import at, decode, facts, samples
+from tests.postgres import OpenStore
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "export.md"
 UNITS = {
@@ -46,9 +47,9 @@ def documented() -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(open_store: OpenStore) -> Iterator[Store]:
     """A store with one run of a minute."""
-    with Store.open(tmp_path / "store.duckdb") as opened:
+    with open_store() as opened:
         opened.append(facts({"seq": 1, "run_id": "r1", "engine": "sglang", "source_id": "s"}), None)
         opened.append(samples(decode(i) for i in range(1, 60)), None)
         yield opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,11 +14,12 @@ from data import queries
 from data.store import Store
 from parsers import records
 from tests.frames import Frames, at, decode, facts, samples
+from tests.postgres import OpenStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
+def store(open_store: OpenStore) -> Iterator[Store]:
+    with open_store() as opened:
         yield opened
 
 

@@ -17,6 +17,7 @@ from data.query_guard import resident_bytes
 from data.question import select
 from data.store import Store
 from tests.frames import at, decode, events, facts, samples
+from tests.postgres import OpenStore
 from tests.test_export_columns import documented as exported_columns
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,8 +27,8 @@ FUNCTION = "is not allowed"
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("sql") / "s.duckdb") as opened:
+def store(open_module_store: OpenStore) -> Iterator[Store]:
+    with open_module_store() as opened:
         opened.append(facts({"seq": 1, "run_id": "r1", "engine": "sglang", "label": "a/b"}), None)
         opened.append(samples(decode(i, gen_tok_s=100.0 + i) for i in range(1, 60)), None)
         opened.append(

@@ -16,6 +16,7 @@ from data import queries, startup
 from data.store import Store
 from ingest.importer import import_logs
 from parsers import records
+from tests.postgres import OpenStore
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 START = datetime(2026, 5, 4, 9, 0, 0)
@@ -88,8 +89,8 @@ def test_a_stage_is_slow_against_the_median_of_other_starts() -> None:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("startup") / "store.duckdb") as opened:
+def store(open_module_store: OpenStore) -> Iterator[Store]:
+    with open_module_store() as opened:
         import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
         yield opened
 
