@@ -51,6 +51,18 @@ def packed(log: Path) -> Path:
     return _kept(log.name + ".gz", write)
 
 
+def twice(log: Path) -> Path:
+    """The same log two times in one file: the server started again."""
+
+    def write(path: Path) -> None:
+        with path.open("wb") as target:
+            for _ in range(2):
+                with log.open("rb") as source:
+                    shutil.copyfileobj(source, target)
+
+    return _kept(f"twice-{log.name}", write)
+
+
 def _kept(name: str, write: Callable[[Path], object]) -> Path:
     path = FOLDER / name
     if not path.exists():
