@@ -4,7 +4,6 @@ written. The same over SFTP: test_tailer_model_sftp.py; ten times as many: `make
 from __future__ import annotations
 
 import os
-import random
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ingest import follower
-from tests.tail_model import Process, World, wrong
+from tests.tail_model import Process, World, first_seed, wrong
 
 SEQUENCES, PARTS = 1700, 34
 
@@ -21,7 +20,7 @@ SEQUENCES, PARTS = 1700, 34
 def test_what_is_stored_is_what_was_written(tmp_path: Path, part: int) -> None:
     """Other sequences each time; the message of a failure names the seed."""
     count = SEQUENCES // PARTS
-    first = random.SystemRandom().randrange(1 << 30)
+    first = first_seed(part)
     assert wrong(range(first, first + count), tmp_path) == []
 
 

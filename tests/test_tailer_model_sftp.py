@@ -3,7 +3,6 @@ stored is what was written."""
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from ingest.sources import ssh, ssh_file
 from ingest.sources.address import HostAddress
 from tests.sshd import serving
-from tests.tail_model import wrong
+from tests.tail_model import first_seed, wrong
 
 SEQUENCES, PART = 8, 8
 
@@ -27,7 +26,7 @@ def test_what_is_stored_is_what_was_written(
     tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other sequences each time; the message of a failure names the seed."""
-    first = random.SystemRandom().randrange(1 << 30)
+    first = first_seed(0)
     with serving(tmp_path / "sshd", own_home) as host:
         kept = Kept(HostAddress.parse(host.url("/").removeprefix("ssh://").rstrip("/")))
         monkeypatch.setattr(ssh_file, "Connection", lambda address: kept)

@@ -33,9 +33,10 @@ def main() -> int:
         page = opened(driver, "light")
         page.goto(url)
         page.wait_for_timeout(LIVE_MS)
+        take(page, url, "live")
+        take(opened(driver, "dark"), url, "live-dark")  # before the demo begins anew
         for name, address in addresses(runs_of(store)).items():
             take(page, f"{url}/{address}", name)
-        take(opened(driver, "dark"), url, "live-dark")
     return 0
 
 
@@ -49,7 +50,6 @@ def addresses(runs: dict[str, str]) -> dict[str, str]:
     """What to show, by the name of its picture."""
     ngram, base = runs["sglang-0.5.23-ngram"], runs["sglang-0.5.23-base"]
     return {
-        "live": "",
         "runs": "runs",
         "run": f"run?run={ngram}",
         "compare": f"compare?base={base}&with={ngram}",
