@@ -52,22 +52,23 @@ class Text:
 
     def whole(self) -> pl.DataFrame:
         """All lines, as `rest` has them."""
-        return self._with(LEFT, SAMPLE, STAMPED, BARE)
+        return self._with(SAMPLE, STAMPED, BARE)
 
     def stamped(self) -> pl.DataFrame:
         """All lines but those of which a form knows that they print no stamp."""
-        return self._with(LEFT, SAMPLE, STAMPED)
+        return self._with(SAMPLE, STAMPED)
 
     def last(self) -> pl.DataFrame:
         """The last lines, all as `rest` has them."""
         if self.block is None:
             return self.rest.tail(_TAIL)
-        return self._with(LEFT, SAMPLE, STAMPED, BARE, start=max(0, self.height - _TAIL))
+        return self._with(SAMPLE, STAMPED, BARE, start=max(0, self.height - _TAIL))
 
     def _with(self, *kinds: int, start: int = 0) -> pl.DataFrame:
+        """The rest together with lines of these kinds that a form has read."""
         if self.block is None or self.kinds is None:
             return self.rest
-        wanted = np.isin(self.kinds[start:], [kind for kind in kinds if kind != LEFT])
+        wanted = np.isin(self.kinds[start:], kinds)
         at = np.flatnonzero(wanted) + start
         sample = pl.Series(self.kinds[at] == SAMPLE)
         taken = lines.of_block(self.block, at, self.first).with_columns(
