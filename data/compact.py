@@ -18,7 +18,7 @@ import polars as pl
 from data import minutes
 from parsers.records import CHOICES, SAMPLES, Schema
 
-_FEW_ROWS = 1000  # of all that is followed, in one append
+_FEW_ROWS = 1000  # of one append: a part of their own would cost more than it saves
 # What a group says of its samples. The first ones hardly ever differ within an append.
 _SAME = (
     "run_id", "source_id", "file_id", "dp_rank", "tp_rank", "pp_rank", "ep_rank", "engine_index",
@@ -101,9 +101,13 @@ def _of_kind(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def parted(samples: pl.DataFrame) -> list[pl.DataFrame]:
-    """Samples in parts that are each of one run, file and rank; few of them stay together."""
-    if samples.height <= _FEW_ROWS or _is_one(samples):
+def parted(samples: pl.DataFrame, appends: int = 1) -> list[pl.DataFrame]:
+    """Samples in parts that are each of one run, file and rank; few of each stay together.
+
+    Args:
+        appends: from how many they come, as of sources that are followed beside each other.
+    """
+    if samples.height <= _FEW_ROWS * appends or _is_one(samples):
         return [samples] if samples.height else []
     return samples.partition_by(_SAME, maintain_order=True)
 

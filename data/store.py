@@ -285,7 +285,7 @@ class Store(ABC):
             table: _together([getattr(batch, attribute) for batch in batches])
             for attribute, table in _TABLES.items()
         }
-        parts = compact.parted(_together([batch.samples for batch in batches]))
+        parts = compact.parted(_together([batch.samples for batch in batches]), len(batches))
         samples, new = compact.encode(parts, self._groups)
         self._groups |= set(new["group_id"])
         sums = [summary.of_samples(parts), summary.of_events(frames["events"])]

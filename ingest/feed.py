@@ -36,10 +36,10 @@ class Feed:
             self._done = reading.offset
         done, whole = reading.file.progress(reading.offset)
         if whole - done <= TAIL_WITHIN_BYTES:
-            self._take_all(reading, final)
+            self._take_all(reading, final, mark[0])
         else:  # much of it: the next blocks are fetched while one is parsed
             with ThreadPoolExecutor(SCANS_AHEAD, "scan") as ahead, reading.ahead(ahead):
-                self._take_all(reading, final)
+                self._take_all(reading, final, mark[0])
         unfinished = mark[0] > reading.offset and not self._stopping.is_set()
         if unfinished:  # there is nothing to catch up with until its end comes
             self._size = reading.offset
@@ -47,8 +47,13 @@ class Feed:
         self._board.set(unfinished_line=unfinished)
         return mark
 
-    def _take_all(self, reading: Reading, final: bool) -> None:
-        while not self._stopping.is_set() and (append := reading.step(final=final)) is not None:
+    def _take_all(self, reading: Reading, final: bool, size: int) -> None:
+        """Up to where the file ended when it was looked at: what came since is left to the next
+        look, or many sources that print would never pause, with a handful of lines each time."""
+        while not self._stopping.is_set() and (final or reading.offset < size):
+            append = reading.step(final=final)
+            if append is None:
+                return
             self.put(append)
             done, whole = reading.file.progress(reading.offset)
             self._size = max(self._size, reading.offset)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 from data import checkpoints
 from data.checkpoints import Checkpoint
@@ -15,6 +16,8 @@ from ingest.sources.places import place_of
 from parsers.server_args import redact_text
 
 _SHOWN_CHARS = 4000  # of a line
+_KEPT_BYTES = 4 * _SHOWN_CHARS
+_TEXTS = 4096  # lines whose text is remembered: a page shows nearly the same ones every second
 _BEFORE_BYTES = 48 << 10
 _AFTER_BYTES = 96 << 10
 _ROTATED = 4  # earlier files that are looked into
@@ -22,11 +25,21 @@ _ROTATED = 4  # earlier files that are looked into
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line and where it stands."""
+    """One line and where it stands.
 
-    text: str
+    Attributes:
+        raw: its bytes as they came. Most lines are kept and never looked at, so that it is `text`
+            that takes the secrets out; nothing but that may leave here.
+    """
+
+    raw: bytes = field(repr=False)
     file_id: str | None = None  # None: not known
     line_no: int | None = None  # from 1
+
+    @property
+    def text(self) -> str:
+        """The line for the eye, secrets redacted."""
+        return _shown(self.raw)
 
 
 def cut(data: bytes, most: int, file_id: str | None, next_line: int | None) -> list[Line]:
@@ -39,7 +52,7 @@ def cut(data: bytes, most: int, file_id: str | None, next_line: int | None) -> l
     is_open = not data.endswith(b"\n")
     first = None if next_line is None else next_line + is_open - len(lines)
     return [
-        Line(_shown(line), file_id, None if first is None else first + nth)
+        Line(line[:_KEPT_BYTES], file_id, None if first is None else first + nth)
         for nth, line in enumerate(lines)
     ]
 
@@ -63,7 +76,7 @@ def around(store: Store, file_id: str, byte_offset: int, line_no: int) -> list[L
         after = after.rpartition(b"\n")[0]
     first = line_no - before.count(b"\n")
     lines = (before + after).removesuffix(b"\n").split(b"\n")
-    return [Line(_shown(line), file_id, first + nth) for nth, line in enumerate(lines)]
+    return [Line(line[:_KEPT_BYTES], file_id, first + nth) for nth, line in enumerate(lines)]
 
 
 def _same(place: Place, checkpoint: Checkpoint) -> LogFile:
@@ -80,5 +93,6 @@ def _same(place: Place, checkpoint: Checkpoint) -> LogFile:
     raise SourceError(f"{checkpoint.path}: is gone or was written anew; its lines are not kept.")
 
 
+@lru_cache(_TEXTS)
 def _shown(line: bytes) -> str:
     return redact_text(line.decode(errors="replace"))[:_SHOWN_CHARS]

@@ -72,13 +72,13 @@ class StatusBoard:
             return self._status
 
     def keep(self, data: bytes, file_id: str | None = None, next_line: int | None = None) -> None:
-        """Keep the last lines of a block; secrets go before anything else sees them.
+        """Keep the last lines of a block.
 
         `next_line`: the number of the line that begins behind the block, where it is known.
         """
-        shown = cut(data, TAIL_LINES, file_id, next_line)
+        last = cut(data, TAIL_LINES, file_id, next_line)
         with self._lock:
-            self._tail.extend(shown)
+            self._tail.extend(last)
 
     def lines(self, n: int) -> list[Line]:
         """The last n lines, oldest first."""

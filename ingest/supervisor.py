@@ -11,7 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.events import (
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
 from watchdog.observers import Observer
 
 from data.errors import SourceError, StoreError
@@ -32,6 +39,13 @@ from ingest.stream import StreamFollower
 from ingest.worker import Worker
 from ingest.writer import Writer
 
+# What may be news of a log. Opening and closing are none, and our own reading does both.
+NEWS: list[type[FileSystemEvent]] = [
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+]
 JOIN_S = 15.0  # a host that does not answer must not keep us from ending
 _log = logging.getLogger(__name__)
 __all__ = ["SourceSpec", "Supervisor", "check"]
@@ -209,7 +223,7 @@ class Supervisor:
         if alarm is None:
             alarm = self._alarms[folder] = _Alarm()
             try:
-                self._observer.schedule(alarm, str(folder))
+                self._observer.schedule(alarm, str(folder), event_filter=NEWS)
             except OSError as error:
                 # Out of inotify watches, or a file system without: looking once a second remains.
                 _log.warning("%s: cannot be watched (%s); polling only", folder, error)
@@ -236,9 +250,7 @@ class _Alarm(FileSystemEventHandler):
         self.wakes: dict[str | None, list[threading.Event]] = {}
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        """Any change but reading: our own reading would wake us for ever."""
-        if event.event_type not in ("modified", "created", "moved", "deleted"):
-            return
+        """Any of `NEWS`."""
         paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path or ""))
         for name in {None, *(path.rpartition("/")[2] for path in paths)}:
             for wake in self.wakes.get(name, ()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from watchdog.events import FileModifiedEvent, FileMovedEvent, FileOpenedEvent
+from watchdog.events import FileModifiedEvent, FileMovedEvent
 
 from ingest.supervisor import _Alarm
 
@@ -26,5 +26,5 @@ def test_only_the_followers_of_a_file_are_woken() -> None:
     assert woken() == (False, True, True)
     alarm.on_any_event(FileMovedEvent("/logs/fresh", "/logs/a.log"))
     assert woken() == (True, False, True)
-    alarm.on_any_event(FileOpenedEvent("/logs/a.log"))
-    assert woken() == (False, False, False)
+    alarm.on_any_event(FileModifiedEvent("/logs/c.log"))
+    assert woken() == (False, False, True)

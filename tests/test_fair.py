@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.store import Store
+from ingest.feed import Feed
 from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import Reading
 from ingest.sources.file import LocalFile
+from ingest.status import StatusBoard
 from ingest.writer import QUEUE_BYTES, TRANSACTION_BYTES, Writer
 from tests.growing import append, decodes, sglang_boot, until
 
@@ -109,4 +111,33 @@ def test_a_new_source_does_not_wait_for_an_empty_queue(tmp_path: Path) -> None:
             source = str(tmp_path / "fresh.log")
             count = "SELECT count(*) FROM samples WHERE source_id = $source"
             assert con.execute(count, {"source": source}).fetchone() == (10,)
+        writer.stop()
+
+
+def test_a_look_ends_where_the_file_ended_when_it_began(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_bytes(sglang_boot(0) + decodes(0, 10))
+
+    class Printing(Writer):
+        """A server prints on whenever something is queued; after a hundred times it is enough."""
+
+        printed = 10
+
+        def put(self, append_: Append, done: Callable[[], object]) -> None:
+            super().put(append_, done)
+            if self.printed < 1000:
+                append(log, decodes(self.printed, 10))
+                self.printed += 10
+
+    with Store.open(tmp_path / "s.duckdb") as store:
+        writer = Printing(store, retry=True)
+        reading = Reading(SourceInfo(str(log)), LocalFile(log), None)
+        feed = Feed(writer, StatusBoard(str(log), None), threading.Event())
+        size = log.stat().st_size
+        assert feed.read_on(reading)[0] == reading.offset == size
+        assert writer.printed == 20
+        feed.read_on(reading)  # what came since, and no more
+        assert writer.printed == 30
+        feed.read_on(reading, final=True)  # nobody comes back to this one
+        assert reading.offset == log.stat().st_size
         writer.stop()
