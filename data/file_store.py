@@ -48,9 +48,17 @@ class FileStore(Store):
         lock = StoreLock(place)
         try:
             drop_empty(place)
-            return cls(place, _connect(place, bulk), lock, bulk)
+            con = _connect(place, bulk)
         except BaseException:
             lock.release()
+            raise
+        try:
+            return cls(place, con, lock, bulk)
+        except BaseException as error:
+            con.close()
+            lock.release()
+            if isinstance(error, duckdb.Error):
+                raise StoreError(explain(place, error)) from error
             raise
 
     def announce(self, url: str) -> None:

@@ -20,9 +20,14 @@ from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.lake_place import LakePlace
 
-MIGRATING, UPKEEP = "migrating", "upkeep"
+# Whoever is elected for upkeep is so until its end; the lock of the work itself is held only
+# while something is done, so that others find their turn.
+MIGRATING, ELECTED, UPKEEP = "migrating", "elected", "upkeep"
 REFUSED = "servescope: stored already: "
+# Nothing but a long upkeep holds a lock for long; a process that stands still may hold it for ever.
+LOCK_WAIT_S = 120
 # One row for each file and each path: the seq of the latest checkpoint that was committed.
+# Commits take turns from here on to their end, so one whose process stands still is given up.
 _FENCE = """
 CREATE TABLE IF NOT EXISTS servescope_positions (name text PRIMARY KEY, seq bigint NOT NULL);
 CREATE OR REPLACE FUNCTION servescope_fence() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -40,11 +45,17 @@ BEGIN
             END IF;
         END LOOP;
     END IF;
+    PERFORM set_config('idle_in_transaction_session_timeout', '15s', true);
     RETURN NEW;
 END $$;
 CREATE OR REPLACE TRIGGER servescope_fence BEFORE INSERT ON ducklake_snapshot_changes
     FOR EACH ROW EXECUTE FUNCTION servescope_fence();
 """
+_FENCE_HASH = hashlib.sha256(_FENCE.encode()).hexdigest()
+_FENCE_STANDS = (
+    "SELECT obj_description(to_regproc('servescope_fence'), 'pg_proc') = "
+    f"'{_FENCE_HASH}' AND EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'servescope_fence')"
+)
 
 
 def steps(checkpoints: Sequence[Checkpoint]) -> str:
@@ -77,6 +88,18 @@ def key(name: str) -> int:
     """The number of an advisory lock, the same in every process."""
     digest = hashlib.blake2b(f"servescope {name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
+
+
+# An advisory lock of 64 bits is shown as two halves.
+_HOLDER = """
+SELECT min(a.pid), min(coalesce(a.client_hostname, host(a.client_addr))),
+    min(to_char(a.backend_start AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"'))
+FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND (l.classid::bigint << 32) | l.objid::bigint = {key}
+"""
+_DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying"}
 
 
 class LakeSession:
@@ -117,9 +140,15 @@ class LakeSession:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """While this lasts nobody else is in it; waits for its turn."""
+        """While this lasts nobody else is in it; waits for its turn, but not for ever."""
         with self._turn, self._told():
-            self._connection().execute("SELECT pg_advisory_lock(%s)", [key(name)])
+            try:
+                self._connection().execute("SELECT pg_advisory_lock(%s)", [key(name)])
+            except psycopg.errors.LockNotAvailable as error:
+                raise StoreError(
+                    f"{self._place.name}: {self._holder(name)} has been {_DOING[name]} the store "
+                    f"for {LOCK_WAIT_S:g} s; wait for it, or end it if it stands still"
+                ) from error
         try:
             yield
         finally:
@@ -140,9 +169,22 @@ class LakeSession:
         return self.ask("SELECT to_regclass('ducklake_metadata')")[0] is not None
 
     def put_up_fence(self) -> None:
-        """Have the catalog refuse what is stored already."""
+        """Have the catalog refuse what is stored already.
+
+        Only where it does not stand yet: putting it up waits for all commits.
+        """
+        if self.ask(_FENCE_STANDS)[0]:
+            return
         with self._turn, self._told():
             self._connection().execute(_FENCE)
+            self._connection().execute(f"COMMENT ON FUNCTION servescope_fence() IS '{_FENCE_HASH}'")
+
+    def _holder(self, name: str) -> str:
+        """Who holds this lock, as its operator finds it."""
+        row = self.ask(_HOLDER.format(key=key(name)))
+        pid, host, since = row
+        where = f" from {host}" if host else ""
+        return f"another process (connection {pid}{where}, since {since})" if pid else "another"
 
     def ask(self, query: str) -> tuple[object, ...]:
         """The one row of a question."""
@@ -162,6 +204,7 @@ class LakeSession:
             self._held.clear()
             with self._told():
                 self._con = psycopg.connect(self._place.conninfo, autocommit=True)
+                self._con.execute(f"SET lock_timeout = '{LOCK_WAIT_S:g}s'")
         return self._con
 
     @contextlib.contextmanager

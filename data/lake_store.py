@@ -50,16 +50,17 @@ class LakeStore(Store):
     def at(cls, place: LakePlace, *, bulk: bool) -> LakeStore:
         """Open, create or upgrade the lake; StoreError says why it cannot be."""
         session = LakeSession(place)
-        try:
-            read_only = not session.may_write()
-            con = lake.connect(place, session, read_only=read_only, bulk=bulk)
-            return cls(place, con, session, bulk, read_only)
-        except duckdb.Error as error:
-            session.close()
-            raise lake.explain(place, error) from error
-        except BaseException:
-            session.close()
-            raise
+        with contextlib.ExitStack() as undone:
+            undone.callback(session.close)
+            try:
+                read_only = not session.may_write()
+                con = lake.connect(place, session, read_only=read_only, bulk=bulk)
+                undone.callback(con.close)
+                store = cls(place, con, session, bulk, read_only)
+            except duckdb.Error as error:
+                raise lake.explain(place, error) from error
+            undone.pop_all()
+            return store
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from data import lake, space
 from data.errors import StoreError
 from data.fold import fold
 from data.lake_place import LakePlace
-from data.lake_session import UPKEEP, LakeSession
+from data.lake_session import ELECTED, UPKEEP, LakeSession
 
 if TYPE_CHECKING:
     from data.lake_store import LakeStore
@@ -44,8 +44,11 @@ class Upkeep:
         while not self._stopping.wait(EVERY_S * random.uniform(0.5, 1.0)):
             try:
                 session = session or LakeSession(self._place)
-                if session.hold(UPKEEP):
-                    self._once()
+                if session.hold(ELECTED) and session.hold(UPKEEP):
+                    try:
+                        self._once()
+                    finally:
+                        session.release(UPKEEP)
             except (StoreError, duckdb.Error) as error:
                 # An append that came between, or a server that is away: the next time will do.
                 _log.info("upkeep: %s", str(error).split("\n", 1)[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,7 +44,17 @@ def stored_version(con: duckdb.DuckDBPyConnection) -> int | None:
 
 
 def migrate(con: duckdb.DuckDBPyConnection) -> None:
-    """Create or upgrade all tables and views."""
+    """Create or upgrade all tables and views; StoreError for a store that cannot be brought there.
+
+    A failed step changes nothing.
+    """
+    try:
+        _migrate(con)
+    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ConstraintException) as error:
+        raise _unlike(con, str(error).splitlines()[0]) from error
+
+
+def _migrate(con: duckdb.DuckDBPyConnection) -> None:
     newest, stored = newest_version(), stored_version(con)
     if stored is not None and stored > newest:
         raise StoreError(
@@ -56,7 +67,24 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
         for version, path in _steps().items():
             if version > stored:
                 _step(con, path, version)
+        _refuse_gaps(con)
     _make_views(con)
+
+
+def _refuse_gaps(con: duckdb.DuckDBPyConnection) -> None:
+    """A build between two releases leaves stores that say a version and lack a table of it."""
+    text = (HERE / "schema.sql").read_text()
+    wanted = set(re.findall(r"^CREATE TABLE (\w+)", text, re.MULTILINE))
+    there = {row[0] for row in con.execute(_TABLES).fetchall()}
+    if missing := sorted(wanted - there):
+        raise _unlike(con, f"no table {missing[0]}")
+
+
+def _unlike(con: duckdb.DuckDBPyConnection, what: str) -> StoreError:
+    return StoreError(
+        f"its tables are not those of the schema {stored_version(con)} that it says it has, as of "
+        f"an unreleased build ({what}); it stays as it is: import the logs into another --store"
+    )
 
 
 def _make_views(con: duckdb.DuckDBPyConnection) -> None:

@@ -14,6 +14,7 @@ import pytest
 from data import bench, bench_link
 from data.store import Store
 from ingest.imports import import_paths
+from tests.postgres import OpenStore
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
 RUNS = ("sglang-0.5.23-base", "sglang-0.5.23-ngram", "vllm-0.32.0-base")
@@ -26,9 +27,9 @@ STATS = re.compile(r"INFO (\d\d-\d\d \S+) .*Avg generation throughput: ([\d.]+) 
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(open_module_store: OpenStore) -> Iterator[Store]:
     """All bundled logs in one store, then the results on their own."""
-    with Store.open(tmp_path_factory.mktemp("join") / "s.duckdb") as opened:
+    with open_module_store() as opened:
         import_paths(opened, [str(log) for log in sorted(SAMPLES.glob("*/server.log"))])
         report = import_paths(opened, [str(path) for path in FILES])
         assert report.joined == len(FILES)
@@ -111,12 +112,12 @@ def test_the_server_tells_what_ran(store: Store) -> None:
     assert 0 < ngram["server_prefix_hit_rate"] < 1
 
 
-def test_another_zone_is_found_by_the_load(tmp_path: Path) -> None:
+def test_another_zone_is_found_by_the_load(tmp_path: Path, open_store: OpenStore) -> None:
     file = tmp_path / "c4.json"
     raw = json.loads((SAMPLES / "vllm-0.32.0-base" / "bench" / "c4.json").read_text())
     file.write_text(json.dumps({**raw, "date": "20261129-201050"}))  # 5 h 30 min ahead
     log = SAMPLES / "vllm-0.32.0-base" / "server.log"
-    with Store.open(tmp_path / "s.duckdb") as opened:
+    with open_store() as opened:
         assert import_paths(opened, [str(log), str(file)]).joined == 1
         row = point(opened, file)
     assert (row["join_method"], row["clock_offset_s"]) == ("clock", -5.5 * 3600)
@@ -131,22 +132,26 @@ def test_another_zone_is_found_by_the_load(tmp_path: Path) -> None:
     ],
     ids=["another model", "far more tokens", "another day"],
 )
-def test_what_does_not_fit_is_joined_to_nothing(tmp_path: Path, changes: dict[str, Any]) -> None:
+def test_what_does_not_fit_is_joined_to_nothing(
+    tmp_path: Path, open_store: OpenStore, changes: dict[str, Any]
+) -> None:
     raw = json.loads((SAMPLES / "vllm-0.32.0-base" / "bench" / "c4.json").read_text())
     (tmp_path / "c4.json").write_text(json.dumps({**raw, **changes}))
     log = SAMPLES / "vllm-0.32.0-base" / "server.log"
-    with Store.open(tmp_path / "s.duckdb") as opened:
+    with open_store() as opened:
         assert import_paths(opened, [str(log), str(tmp_path / "c4.json")]).joined == 0
         with opened.cursor() as con:
             assert bench.points(con)["run_id"].to_list() == [None]
 
 
-def test_a_point_is_counted_anew_when_its_log_goes_on(tmp_path: Path) -> None:
+def test_a_point_is_counted_anew_when_its_log_goes_on(
+    tmp_path: Path, open_store: OpenStore
+) -> None:
     whole = (SAMPLES / "vllm-0.32.0-base" / "server.log").read_bytes()
     last = whole.index(b"Avg generation throughput: 325.9")  # 3,259 tokens of the point's 10,240
     log, file = tmp_path / "server.log", SAMPLES / "vllm-0.32.0-base" / "bench" / "c4.json"
     log.write_bytes(whole[: whole.rindex(b"\n", 0, last) + 1])
-    with Store.open(tmp_path / "s.duckdb") as opened:
+    with open_store() as opened:
         assert import_paths(opened, [str(log), str(file)]).joined == 1
         early = point(opened, file)
         assert early["token_difference"] == pytest.approx(-3260)
@@ -161,12 +166,12 @@ def test_a_point_is_counted_anew_when_its_log_goes_on(tmp_path: Path) -> None:
         assert opened.revision == before  # nothing more to count
 
 
-def test_missing_tokens_are_a_finding_of_the_check(tmp_path: Path) -> None:
+def test_missing_tokens_are_a_finding_of_the_check(tmp_path: Path, open_store: OpenStore) -> None:
     raw = json.loads((SAMPLES / "vllm-0.32.0-base" / "bench" / "c4.json").read_text())
     more = {**raw, "total_output_tokens": raw["total_output_tokens"] * 1.2 // 1}
     (tmp_path / "c4.json").write_text(json.dumps(more))
     log = SAMPLES / "vllm-0.32.0-base" / "server.log"
-    with Store.open(tmp_path / "s.duckdb") as opened:
+    with open_store() as opened:
         import_paths(opened, [str(log), str(tmp_path / "c4.json")])
         row = point(opened, tmp_path / "c4.json")
     assert row["token_difference"] < -row["allowed_tokens"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import psycopg
 import pytest
 
-from data import lake, lake_store, lake_upkeep
+from data import lake, lake_session, lake_store, lake_upkeep
 from data.checkpoints import Checkpoint
 from data.errors import ConflictError, StoreError
 from data.lake_place import LakePlace
@@ -142,6 +145,51 @@ def test_one_process_is_elected_for_upkeep(location: str, monkeypatch: pytest.Mo
     with Store.open(location), Store.open(location):
         assert told.wait(60)
         assert len(set(busy)) == 1
+
+
+def test_who_is_elected_leaves_others_their_turn(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    monkeypatch.setattr(lake_upkeep, "EVERY_S", 0.01)
+    monkeypatch.setattr(lake_upkeep.Upkeep, "_once", lambda upkeep: done.set())
+    with Store.open(location), Store.open(location) as other:
+        assert done.wait(60)
+        with other.upkeep():  # as `servescope compact` does while a collector runs
+            pass
+
+
+def test_who_waits_too_long_is_told_for_whom(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_session, "LOCK_WAIT_S", 0.2)
+    place = LakePlace.parse(location)
+    with (
+        contextlib.closing(lake_session.LakeSession(place)) as frozen,
+        frozen.alone(lake_session.MIGRATING),
+        pytest.raises(StoreError) as error,
+    ):
+        Store.open(location)
+    text = str(error.value)
+    assert "\n" not in text
+    pid = r"another process \(connection \d+, since \d\d:\d\d:\d\d UTC\)"
+    assert re.search(f"{pid} has been opening or upgrading the store for 0.2 s", text)
+    Store.open(location).close()
+
+
+def test_opening_waits_for_no_commit(location: str) -> None:
+    """A process that stands still in mid-commit keeps nobody from opening, and is given up."""
+    place = LakePlace.parse(location)
+    with psycopg.connect(place.conninfo) as commit:
+        commit.execute(
+            "INSERT INTO ducklake_snapshot_changes SELECT -1, NULL, 'x', 'x', '[{\"servescope\": "
+            '"file frozen", "seq": 1, "after": 0}]\''
+        )
+        assert commit.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("15s",)
+        with Store.open(location) as store:
+            assert store.revision > 0
+        commit.rollback()
+        assert commit.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
 
 
 def test_nothing_but_the_lake_is_in_reach(location: str, tmp_path: Path) -> None:

@@ -11,13 +11,14 @@ from data import notes, queries
 from data.notes import Note
 from data.store import Store
 from ingest.importer import import_logs
+from tests.postgres import OpenStore
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store.duckdb") as opened:
+def store(open_store: OpenStore) -> Iterator[Store]:
+    with open_store() as opened:
         logs = [
             str(SAMPLES / name / "server.log") for name in ("vllm-0.32.0-base", "vllm-0.32.0-ngram")
         ]
@@ -90,12 +91,11 @@ def test_a_model_has_one_baseline(store: Store) -> None:
         assert queries.baseline_runs(con) == []
 
 
-def test_notes_outlive_a_restart(store: Store, tmp_path: Path) -> None:
-    place = tmp_path / "other.duckdb"
-    with Store.open(place) as opened:
+def test_notes_outlive_a_restart(open_store: OpenStore) -> None:
+    with open_store() as opened:
         import_logs(opened, [str(SAMPLES / "vllm-0.32.0-base" / "server.log")])
         (run_id,) = ids(opened)
         notes.describe(opened, run_id, "kept", ["t"], "n")
         notes.use_as_baseline(opened, run_id)
-    with Store.open(place) as opened, opened.cursor() as con:
+    with open_store() as opened, opened.cursor() as con:
         assert notes.note_of(con, run_id) == Note("kept", ("t",), "n", False, True)

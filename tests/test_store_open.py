@@ -140,6 +140,30 @@ def test_table_of_another_program_with_a_name_of_ours_is_refused(tmp_path: Path)
         assert "another program" in one_line(error, path)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *("DROP TABLE ingest_log", "DROP TABLE views_version", "DROP TABLE store_facts"),
+        "DELETE FROM views_version; ALTER TABLE decode_rows DROP COLUMN gen_tok_s",
+        "DELETE FROM schema_version; INSERT INTO schema_version VALUES (1, '2026-11-01 00:00:00')",
+    ],
+)
+def test_store_of_a_build_between_releases_is_told_and_kept(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "s.duckdb"
+    with Store.open(path) as store:
+        store.append(samples([decode(1)]), None)
+    with duckdb.connect(str(path)) as con:
+        con.execute(damage)
+    before = path.read_bytes()
+    for _ in range(2):  # the first refusal leaves no lock
+        with pytest.raises(StoreError) as error:
+            Store.open(path)
+        text = one_line(error, path)
+        assert "of an unreleased build" in text
+        assert "import the logs into another --store" in text
+    assert path.read_bytes() == before
+
+
 def test_empty_file_becomes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
     path.touch()
