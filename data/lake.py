@@ -14,7 +14,7 @@ from data.errors import StoreError
 from data.lake_place import LakePlace
 from data.lake_session import MIGRATING, LakeSession
 from data.literal import literal
-from data.migrate import migrate, newest_version, stored_version
+from data.migrate import is_current, migrate, newest_version, stored_version
 from data.store import BULK, NO_NETWORK
 
 NAME = "lake"
@@ -53,15 +53,17 @@ def connect(
         _reach(con, data_path)
         for setting in _SETTINGS:
             con.execute(setting)
-        if read_only:
-            _attach(con, place, data_path, read_only=True)
-        else:  # others may be making or upgrading it at this moment
+        if made:
+            _attach(con, place, data_path, read_only=read_only)
+            con.execute(f"USE {NAME}")
+        # A thousand collectors that start at once take turns only where there is something to do.
+        if not read_only and not (made and session.fence_stands() and is_current(con)):
             with session.alone(MIGRATING):
-                _attach(con, place, data_path, read_only=False)
+                if not made:
+                    _attach(con, place, data_path, read_only=False)
+                    con.execute(f"USE {NAME}")
                 session.put_up_fence()
-                con.execute(f"USE {NAME}")
                 migrate(con)
-        con.execute(f"USE {NAME}")
         if read_only and (stored := stored_version(con)) != newest_version():
             raise StoreError(
                 f"is of schema {stored}, this Servescope knows {newest_version()}; start a "

@@ -168,12 +168,16 @@ class LakeSession:
         """Whether there is a lake in this database."""
         return self.ask("SELECT to_regclass('ducklake_metadata')")[0] is not None
 
+    def fence_stands(self) -> bool:
+        """Whether the catalog refuses what is stored already, in the way of this release."""
+        return bool(self.ask(_FENCE_STANDS)[0])
+
     def put_up_fence(self) -> None:
         """Have the catalog refuse what is stored already.
 
         Only where it does not stand yet: putting it up waits for all commits.
         """
-        if self.ask(_FENCE_STANDS)[0]:
+        if self.fence_stands():
             return
         with self._turn, self._told():
             self._connection().execute(_FENCE)

@@ -54,6 +54,14 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
         raise _unlike(con, str(error).splitlines()[0]) from error
 
 
+def is_current(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether there is nothing that `migrate` would do."""
+    try:
+        return stored_version(con) == newest_version() and _views_stand(con)
+    except (StoreError, duckdb.CatalogException):
+        return False
+
+
 def _migrate(con: duckdb.DuckDBPyConnection) -> None:
     newest, stored = newest_version(), stored_version(con)
     if stored is not None and stored > newest:
@@ -87,12 +95,21 @@ def _unlike(con: duckdb.DuckDBPyConnection, what: str) -> StoreError:
     )
 
 
+def _views() -> tuple[str, str]:
+    text = (HERE / "views.sql").read_text().replace("-- samples --", compact.VIEWS)
+    return text, hashlib.sha256(text.encode()).hexdigest()
+
+
+def _views_stand(con: duckdb.DuckDBPyConnection) -> bool:
+    _, wanted = _views()
+    return con.execute("SELECT DISTINCT hash FROM views_version").fetchall() == [(wanted,)]
+
+
 def _make_views(con: duckdb.DuckDBPyConnection) -> None:
     """Only when they changed: a store on a full disk can still be read."""
-    text = (HERE / "views.sql").read_text().replace("-- samples --", compact.VIEWS)
-    wanted = hashlib.sha256(text.encode()).hexdigest()
-    if con.execute("SELECT DISTINCT hash FROM views_version").fetchall() == [(wanted,)]:
+    if _views_stand(con):
         return
+    text, wanted = _views()
     con.execute("BEGIN TRANSACTION")
     try:
         con.execute(text)

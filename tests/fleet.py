@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import duckdb
 
@@ -30,6 +31,8 @@ from ingest.control import ControlFile, RemoteCommands
 from tests.kill import ROOT, Server
 from tests.postgres import Postgres
 
+START_S = 120.0  # for a process to start, however busy the machine is
+RIGHT_S = 60.0  # for a dashboard to show what is stored
 _COUNTS = (
     "SELECT source_id, count(*) AS n, count(DISTINCT kv_tokens) AS lines FROM samples "
     "GROUP BY source_id"
@@ -64,13 +67,19 @@ class Outcome:
     hosts: int = 0
     looks: int = 0  # answers of dashboards
     doubled_looks: int = 0  # of these, with a line counted twice
-    behind_s: list[float] = field(default_factory=list)  # from a recovery to a right answer
+    # By what was killed: seconds from its being back (below) to a right answer of a dashboard.
+    behind_s: dict[str, list[float]] = field(default_factory=dict)
+    # Seconds from its kill until it was back: the start of a process, not the store's recovery.
+    # A dashboard is back when its health answers, PostgreSQL when it takes connections, a
+    # collector with its first commit.
+    back_s: dict[str, list[float]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)  # deadlines that passed
 
     @property
     def exact(self) -> bool:
         """Each line is stored once, as one run a host, and no dashboard ever showed it twice."""
         whole = not self.missing and not self.repeated and self.runs == self.hosts
-        return whole and not self.doubled_looks
+        return whole and not self.doubled_looks and not self.failed
 
 
 class Collector:
@@ -82,9 +91,10 @@ class Collector:
         self._nursery = subprocess.Popen(
             [sys.executable, "-c", _COLLECT, str(log), location], cwd=ROOT, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, "SERVESCOPE_HOST": host},
+            env={**os.environ, "SERVESCOPE_HOST": host}, start_new_session=True,
         )  # fmt: skip
-        self._thread = threading.Thread(target=self._keep_alive)
+        self.source = f"{host}:{log}"
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True)
         self._thread.start()
 
     def kill(self) -> None:
@@ -97,12 +107,18 @@ class Collector:
         """For good."""
         self._stop.set()
         self.kill()
-        self._thread.join()
+        self._thread.join(30)
+        self.abandon()
         assert self._nursery.stdin is not None
-        self._nursery.stdin.close()
-        self._nursery.wait()
         assert self._nursery.stdout is not None
+        self._nursery.stdin.close()
         self._nursery.stdout.close()
+
+    def abandon(self) -> None:
+        """Whatever it does."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._nursery.pid, signal.SIGKILL)
+        self._nursery.wait(10)
 
     def _keep_alive(self) -> None:
         assert self._nursery.stdin is not None
@@ -110,19 +126,23 @@ class Collector:
         while not self._stop.is_set():
             self._nursery.stdin.write("\n")
             self._nursery.stdin.flush()
-            self._pid = int(self._next_number())
+            if (number := self._next_number()) is None:
+                return
+            self._pid = number
             if self._stop.is_set():
                 self.kill()
             while (line := self._nursery.stdout.readline()) != "ended\n":
-                assert line, "the nursery has ended"  # what the collector says of itself
+                if not line:
+                    return  # it was abandoned
             self._pid = 0
             self._stop.wait(0.2)
 
-    def _next_number(self) -> str:
+    def _next_number(self) -> int | None:
         assert self._nursery.stdout is not None
         while not (line := self._nursery.stdout.readline()).strip().isdigit():
-            assert line, "the nursery has ended"
-        return line
+            if not line:
+                return None
+        return int(line)
 
 
 class Dashboard:
@@ -133,30 +153,48 @@ class Dashboard:
         self._environment = {**os.environ, "XDG_STATE_HOME": str(home)}
         name = LakePlace.parse(location).local.name
         self._control = home / "servescope" / name
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
     def start(self) -> None:
-        """Start it; returns when it has its address."""
+        """Start it; returns when its health answers."""
         command = [sys.executable, "-m", "servescope", "up", "--port", "0", "--store"]
+        deadline = time.monotonic() + START_S
         while True:
             self._process = subprocess.Popen(
-                [*command, self._location], cwd=ROOT, text=True, env=self._environment,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                [*command, self._location], cwd=ROOT, env=self._environment,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
-            assert self._process.stdout is not None
-            if self._process.stdout.readline().startswith("Servescope: http"):
-                return
-            self.kill()  # PostgreSQL was away: as systemd would, once more
-            time.sleep(0.5)
+            while self._process.poll() is None:
+                if self._healthy():
+                    return
+                if time.monotonic() > deadline:
+                    self.kill()
+                    raise TimeoutError(f"a dashboard did not start within {START_S:g} s")
+                time.sleep(0.05)
+            time.sleep(0.5)  # PostgreSQL was away: as systemd would, once more
+
+    def _healthy(self) -> bool:
+        control = ControlFile.read(self._control)
+        if control is None or self._process is None or control.pid != self._process.pid:
+            return False
+        with (
+            contextlib.suppress(OSError),
+            urlopen(f"{control.url}/_stcore/health", timeout=5) as it,
+        ):
+            return bool(it.status == 200)
+        return False
 
     def kill(self) -> None:
         """Without any warning."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
-            assert self._process.stdout is not None
-            self._process.stdout.close()
+            self._process.wait(10)
+
+    @property
+    def process(self) -> int:
+        """Its number; another one after every start."""
+        return self._process.pid if self._process is not None else 0
 
     def is_up(self) -> bool:
         """Whether it has its address."""
@@ -167,7 +205,7 @@ class Dashboard:
         control = ControlFile.read(self._control)
         if control is None:
             return []
-        return RemoteCommands(control).sql(_COUNTS, 1000, 30).to_dicts()
+        return RemoteCommands(control).sql(_COUNTS, 1000, 10).to_dicts()
 
 
 class Fleet:
@@ -194,39 +232,69 @@ class Fleet:
     def fire(self, seconds: float) -> None:
         """Kill one thing after another; collectors, dashboards and the server at once."""
         deadline = time.monotonic() + seconds
-        jobs = [self._kill_collectors, self._restart_server]
+        jobs: list[Callable[[float], str]] = [self._kill_collectors, self._restart_server]
         jobs += [partial(self._restart_dashboard, board) for board in self._dashboards]
         with ThreadPoolExecutor(len(jobs)) as pool:
             for done in [pool.submit(self._again, job, deadline) for job in jobs]:
                 done.result()
 
-    def _again(self, job: Callable[[], str], deadline: float) -> None:
-        while time.monotonic() < deadline:
-            victim = job()
+    def _again(self, job: Callable[[float], str], deadline: float) -> None:
+        while time.monotonic() < deadline and not self.outcome.failed:
+            try:
+                victim = job(deadline)
+            except TimeoutError as error:
+                self.outcome.failed.append(str(error))
+                return
             with self._counting:
                 self.outcome.kills[victim] = self.outcome.kills.get(victim, 0) + 1
 
-    def _kill_collectors(self) -> str:
+    def _kill_collectors(self, deadline: float) -> str:
         time.sleep(self._rng.uniform(0.5, 3.0))
-        self._rng.choice(self._collectors).kill()
+        collector = self._rng.choice(self._collectors)
+        collector.kill()
+        killed = time.monotonic()
+        before = self._stored().get(collector.source)
+        if before is None or self._rng.random() < 0.5:
+            return "collector"  # often it is killed again before it is back
+        while time.monotonic() < min(deadline, killed + RIGHT_S):
+            if self._restarting.locked():
+                return "collector"
+            if self._stored().get(collector.source, 0) > before:
+                self._back("collector", killed)
+                self._until_right(self._rng.choice(self._dashboards), "collector")
+                break
+            time.sleep(0.1)
         return "collector"
 
-    def _restart_server(self) -> str:
-        time.sleep(self._rng.uniform(10.0, 20.0))
+    def _restart_server(self, deadline: float) -> str:
+        self._sleep(self._rng.uniform(10.0, 20.0), deadline)
         with self._restarting:
             self._postgres.stop("immediate")
+            killed = time.monotonic()
             self._postgres.start()
-        for dashboard in self._dashboards:
-            if dashboard.is_up():
-                self._until_right(dashboard)
+        self._back("postgres", killed)
+        with ThreadPoolExecutor(len(self._dashboards)) as pool:
+            boards = [board for board in self._dashboards if board.is_up()]
+            for done in [pool.submit(self._until_right, b, "postgres") for b in boards]:
+                done.result()
         return "postgres"
 
-    def _restart_dashboard(self, dashboard: Dashboard) -> str:
-        time.sleep(self._rng.uniform(5.0, 10.0))
+    def _restart_dashboard(self, dashboard: Dashboard, deadline: float) -> str:
+        self._sleep(self._rng.uniform(5.0, 10.0), deadline)
         dashboard.kill()
+        killed = time.monotonic()
         dashboard.start()
-        self._until_right(dashboard)
+        self._back("dashboard", killed)
+        self._until_right(dashboard, "dashboard")
         return "dashboard"
+
+    @staticmethod
+    def _sleep(seconds: float, deadline: float) -> None:
+        time.sleep(max(0.0, min(seconds, deadline - time.monotonic())))
+
+    def _back(self, victim: str, killed: float) -> None:
+        with self._counting:
+            self.outcome.back_s.setdefault(victim, []).append(time.monotonic() - killed)
 
     def end(self) -> Outcome:
         """Let everything be read, then count line by line."""
@@ -237,8 +305,10 @@ class Fleet:
             out.written = sum(server.written for server in self._servers)
             self._await(lambda: sum(self._stored().values()) >= out.written, 120)
             for dashboard in self._dashboards:
-                self._until_right(dashboard)
+                self._until_right(dashboard, "nothing")
             self._count()
+        except TimeoutError as error:
+            out.failed.append(str(error))
         finally:
             for collector in self._collectors:
                 collector.stop()
@@ -249,6 +319,14 @@ class Fleet:
             self._reader.close()
             self._postgres.close()
         return out
+
+    def abandon(self) -> None:
+        """End all processes, whatever they do."""
+        for collector in self._collectors:
+            collector.abandon()
+        for dashboard in self._dashboards:
+            dashboard.kill()
+        self._postgres.close()
 
     def _count(self) -> None:
         out = self.outcome
@@ -270,17 +348,21 @@ class Fleet:
             return {source: n for source, n, _ in con.execute(_COUNTS).fetchall()}
         return {}
 
-    def _until_right(self, dashboard: Dashboard) -> None:
-        """Ask a dashboard until it shows what is stored now, unless it or the server goes again."""
+    def _until_right(self, dashboard: Dashboard, victim: str) -> None:
+        """Ask a dashboard until it shows what is stored now, unless it or the server goes again.
+
+        The clock runs from here, while we look ourselves for what is stored.
+        """
+        begun, process = time.monotonic(), dashboard.process
         stored = self._stored()
-        begun = time.monotonic()
         while not self._shows(dashboard, stored):
-            assert time.monotonic() < begun + 60, "a dashboard was not right within a minute"
-            if not dashboard.is_up() or self._restarting.locked():
+            if not dashboard.is_up() or self._restarting.locked() or dashboard.process != process:
                 return
+            if time.monotonic() > begun + RIGHT_S:
+                raise TimeoutError(f"a dashboard was not right within {RIGHT_S:g} s")
             time.sleep(0.05)
         with self._counting:
-            self.outcome.behind_s.append(time.monotonic() - begun)
+            self.outcome.behind_s.setdefault(victim, []).append(time.monotonic() - begun)
 
     def _shows(self, dashboard: Dashboard, stored: dict[str, int]) -> bool:
         try:
@@ -298,5 +380,6 @@ class Fleet:
     def _await(condition: Any, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < deadline, f"not within {seconds} s"
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not everything was stored within {seconds} s of the end")
             time.sleep(0.1)
