@@ -169,7 +169,7 @@ def explain(place: LakePlace, error: duckdb.Error) -> StoreError:
         return StoreError(f"{place.name}: this role of PostgreSQL may only read ({first})")
     if _AWAY.search(text):
         return StoreError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
-    if re.search(r"No space left|[Oo]ut of disk|quota exceeded", text):
+    if re.search(r"No space left|[Oo]ut of disk|File too large|quota exceeded", text):
         return StoreError(
             f"{place.name}: the disk is full; free some space, reading goes on where it stopped"
         )

@@ -22,6 +22,7 @@ from data.checkpoints import COLUMNS, Checkpoint, latest_seq
 from data.errors import ConflictError, StoreError
 from data.handing import Stream, without_pandas
 from data.lake_place import LakePlace, is_lake
+from data.late import Recent
 from data.literal import literal
 
 # DuckDB would fetch an extension over the network by itself.
@@ -86,6 +87,7 @@ class Store(ABC):
         self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
         rows = self._writer.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
         self._groups = {group for (group,) in rows}  # stored already
+        self._recent = Recent()
         self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._reached: list[Checkpoint] = []  # of the open transaction
         self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
@@ -213,6 +215,7 @@ class Store(ABC):
         self._open = False
         self._waiting.clear()
         self._latest.clear()
+        self._recent.forget()
         with contextlib.suppress(duckdb.Error):  # DuckDB has undone it already
             self._writer.execute("ROLLBACK")
         self._groups.clear()  # which of them are stored is not certain, and twice does no harm
@@ -288,6 +291,8 @@ class Store(ABC):
         parts = compact.parted(_together([batch.samples for batch in batches]), len(batches))
         samples, new = compact.encode(parts, self._groups)
         self._groups |= set(new["group_id"])
+        if not self.bulk:
+            self._recent.add(parts)
         sums = [summary.of_samples(parts), summary.of_events(frames["events"])]
         computed = {"sample_groups": new, "run_summary_parts": pl.concat(sums, how="diagonal")}
         for table, frame in {**computed, **samples, **frames}.items():
@@ -313,7 +318,7 @@ class Store(ABC):
         self._writer.register(name, stream)
         try:
             self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
-            if table == _LATE:
+            if table == _LATE and not self._summed(frame):
                 self._writer.execute(summary.LATE_INTERVALS.format(late=f"* FROM {name}"))
         finally:
             self._writer.unregister(name)
@@ -325,8 +330,15 @@ class Store(ABC):
         values = ", ".join(f'unnest(?) AS "{name}"' for name in frame.columns)
         lists = [column.to_list() for column in frame.iter_columns()]
         self._writer.execute(f"INSERT INTO {table} ({names}) SELECT {values}", lists)
-        if table == _LATE:
+        if table == _LATE and not self._summed(frame):
             self._writer.execute(summary.LATE_INTERVALS.format(late=values), lists)
+
+    def _summed(self, late: pl.DataFrame) -> bool:
+        """Whether what these corrections add to the sums needed no look at the store."""
+        sums = self._recent.sums(late)
+        if sums is not None and sums.height:
+            self._insert_frame("run_summary_parts", sums)
+        return sums is not None
 
     def _insert_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> None:
         now = _now()

@@ -103,7 +103,10 @@ def postgres() -> Iterator[Postgres]:
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens a store of the test's own: once a file, once a lake. One of the same name is the same.
 
-    What holds for both is tested on both.
+    What holds for both is tested on both. Of a file alone are: its lock, its kind, age and damage
+    (test_store_open; a lake has test_lake), schemas older than the first lake (test_migrations),
+    names and copies of files on one machine (test_one_reader; a lake has locks on sources), and
+    reading, pages and exports, which reach either store through the same `Store`.
     """
     return _opener(request, tmp_path)
 

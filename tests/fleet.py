@@ -31,7 +31,7 @@ from ingest.control import ControlFile, RemoteCommands
 from tests.kill import ROOT, Server
 from tests.postgres import Postgres
 
-START_S = 120.0  # for a process to start, however busy the machine is
+START_S = 300.0  # for a process to start, however busy the machine is
 RIGHT_S = 60.0  # for a dashboard to show what is stored
 _COUNTS = (
     "SELECT source_id, count(*) AS n, count(DISTINCT kv_tokens) AS lines FROM samples "
@@ -46,6 +46,7 @@ from ingest.config import SourceSpec
 for _ in sys.stdin:
     child = os.fork()
     if child == 0:
+        os.dup2(2, 1)  # what it says, progress of DuckDB too, must not be taken for our lines
         collect(sys.argv[2], [SourceSpec(sys.argv[1])])
     print(child, flush=True)
     os.waitpid(child, 0)
@@ -88,14 +89,21 @@ class Collector:
     def __init__(self, host: str, log: Path, location: str) -> None:
         self._stop = threading.Event()
         self._pid = 0
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-c", _COLLECT, str(log), location], cwd=ROOT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env={**os.environ, "SERVESCOPE_HOST": host}, start_new_session=True,
-        )  # fmt: skip
+        self._errors = log.with_suffix(".errors")
+        with self._errors.open("ab") as errors:
+            self._nursery = subprocess.Popen(
+                [sys.executable, "-c", _COLLECT, str(log), location], cwd=ROOT, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                env={**os.environ, "SERVESCOPE_HOST": host}, start_new_session=True,
+            )  # fmt: skip
         self.source = f"{host}:{log}"
         self._thread = threading.Thread(target=self._keep_alive, daemon=True)
         self._thread.start()
+
+    @property
+    def last_words(self) -> str:
+        """The last line that its processes wrote about themselves."""
+        return (["", *self._errors.read_text(errors="replace").splitlines()])[-1]
 
     def kill(self) -> None:
         """Without any warning."""
@@ -303,13 +311,14 @@ class Fleet:
             for server in self._servers:
                 server.stop()
             out.written = sum(server.written for server in self._servers)
-            self._await(lambda: sum(self._stored().values()) >= out.written, 120)
+            self._await(lambda: sum(self._stored().values()) >= out.written, 300)
             for dashboard in self._dashboards:
                 self._until_right(dashboard, "nothing")
-            self._count()
         except TimeoutError as error:
-            out.failed.append(str(error))
+            out.failed += [str(error), *(collector.last_words for collector in self._collectors)]
         finally:
+            with contextlib.suppress(duckdb.Error):  # nothing is counted then, which is not exact
+                self._count()
             for collector in self._collectors:
                 collector.stop()
             for server in self._servers:

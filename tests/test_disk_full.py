@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from data.checkpoints import Checkpoint
+from data.errors import StoreError
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import fails, run
+from tests.frames import decode, samples
 from tests.growing import decodes, sglang_boot, until
+from tests.postgres import Postgres
 
 MEGABYTES = 4
 
@@ -96,3 +100,20 @@ def test_following_goes_on_when_there_is_room_again(small_disk: Disk, tmp_path: 
             until(lambda: supervisor.status()[0].state == "following")
         finally:
             supervisor.stop()
+
+
+def test_an_append_to_a_full_folder_of_many_machines_is_told_and_repeated(
+    small_disk: Disk, postgres: Postgres
+) -> None:
+    lines = samples(decode(second) for second in range(5000))  # too many for the catalog alone
+    after = Checkpoint("h:/log", "f", "h:/log", 1, 10, 1, "ab", 10, "cd", "{}", after=0)
+    count = "SELECT count(*), (SELECT count(*) FROM checkpoints) FROM samples"
+    with Store.open(postgres.lake(small_disk.folder / "files")) as store, store.cursor() as con:
+        small_disk.fill()
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"the disk is full; free some space"):
+                store.append(lines, after)
+        assert con.execute(count).fetchone() == (0, 0)
+        small_disk.free()
+        store.append(lines, after)
+        assert con.execute(count).fetchone() == (5000, 1)

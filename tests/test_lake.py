@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +20,10 @@ from data import lake, lake_session, lake_store, lake_upkeep
 from data.checkpoints import Checkpoint
 from data.errors import ConflictError, StoreError
 from data.lake_place import LakePlace
+from data.migrate import HERE
 from data.store import Store
 from tests.frames import decode, facts, samples
+from tests.growing import until
 from tests.postgres import Postgres
 
 FIRST = Checkpoint("gpu1:/log", "f1", "gpu1:/log", 1, 10, 1, "ab", 10, "cd", "{}", after=0)
@@ -111,7 +115,9 @@ def test_a_source_has_one_collector(
     one.let_go("gpu1:/held")
     other.hold("gpu1:/held")
     # Whoever loses the connection loses the source, and takes it again if nobody else has.
-    postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'")
+    postgres.execute(
+        "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks WHERE locktype = 'advisory'"
+    )
     one.hold("gpu1:/held")
     with pytest.raises(StoreError, match="gpu1:/held: another collector follows it"):
         other.hold("gpu1:/held")
@@ -163,6 +169,7 @@ def test_who_waits_too_long_is_told_for_whom(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake_session, "LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr(lake, "is_current", lambda con: False)  # something is to be upgraded
     place = LakePlace.parse(location)
     with (
         contextlib.closing(lake_session.LakeSession(place)) as frozen,
@@ -190,6 +197,45 @@ def test_opening_waits_for_no_commit(location: str) -> None:
             assert store.revision > 0
         commit.rollback()
         assert commit.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
+
+
+_WRITER = """
+import sys
+from data.store import Store
+from tests.frames import decode, samples
+from tests.test_lake import FIRST, mine
+store = Store.open(sys.argv[1])
+print("open", file=sys.stderr)  # standard output may hold DuckDB's progress
+sys.stdin.readline()
+store.append(samples([decode(1, run_id="killed")]), mine("killed", FIRST))
+"""
+
+
+def test_a_writer_that_is_killed_in_mid_commit_stores_all_or_nothing(
+    location: str, postgres: Postgres
+) -> None:
+    database = dict(LakePlace.parse(location).words)["dbname"]
+    writer = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, location], cwd=HERE.parent,
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with writer, psycopg.connect(LakePlace.parse(location).conninfo) as door:
+        assert writer.stderr is not None
+        assert writer.stdin is not None
+        assert writer.stderr.readline() == b"open\n"
+        door.execute("LOCK TABLE ducklake_snapshot_changes IN SHARE MODE")
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
+        waits = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'relation'"
+        until(lambda: postgres.execute(waits, database) != [], 240)
+        writer.kill()
+        writer.wait()
+    with Store.open(location) as store, store.cursor() as con:
+        with contextlib.suppress(ConflictError):  # the server may have ended what it was told
+            store.append(samples([decode(1, run_id="killed")]), mine("killed", FIRST))
+        assert count(store, "killed") == 1
+        rows = con.execute("SELECT count(*) FROM checkpoints WHERE file_id = 'killed'").fetchone()
+        assert rows == (1,)
 
 
 def test_nothing_but_the_lake_is_in_reach(location: str, tmp_path: Path) -> None:

@@ -141,6 +141,48 @@ def test_late_interval_adds_its_tokens_once(open_store: OpenStore) -> None:
     assert timed == [{"interval_s": 2.0, "interval_from": "stamps"}]
 
 
+def test_late_intervals_add_the_same_whether_their_samples_are_remembered(
+    open_store: OpenStore,
+) -> None:
+    lines = [
+        decode(1, interval_s=None, interval_from=None),
+        decode(2, running_reqs=3, dp_rank=1),
+        decode(3, window="mixed", interval_s=None, interval_from=None),
+        decode(4, gen_tok_s=None, interval_s=None, interval_from=None),
+        decode(5, kind="prefill", gen_tok_s=None, new_tokens=70),
+        decode(6, kind="stats", engine="vllm", prompt_tok_s=5.0, interval_s=10.0),
+        decode(
+            7,
+            kind="metrics",
+            byte_offset=6000,
+            prefix_hit_rate=0.5,
+            gen_tok_s=None,
+            running_reqs=None,
+            queued_reqs=None,
+        ),
+        decode(8, file_id="g", run_id="r2", interval_s=None, interval_from=None),
+    ]
+    places = [("r1", "f", 1000 * n) for n in range(1, 7)] + [("r2", "g", 8000)]
+    late = [
+        {"run_id": run, "file_id": file, "byte_offset": at, "interval_s": 0.5 + at / 1000}
+        for run, file, at in places
+    ]
+    corrections = Frames(intervals=records.frame(late, records.INTERVALS))
+    found = []
+    for name, again in (("remembered", False), ("looked up", True)):
+        store = open_store(name)
+        store.append(samples(lines), None)
+        if again:
+            store.close()
+            store = open_store(name)
+        assert (store._recent.sums(corrections.intervals) is None) == again
+        store.append(corrections, None)
+        found.append(rows(store, "SELECT * FROM run_summary ORDER BY run_id"))
+        store.close()
+    assert found[0] == found[1]
+    assert found[0][0]["gen_tokens"] == 100 * (1.5 + 2.5 + 3.5 + 6.5)
+
+
 def test_summary_counts_data_parallel_ranks_and_only_the_lowest_of_the_others(
     open_store: OpenStore,
 ) -> None:
