@@ -86,13 +86,13 @@ def kill_often(
     try:
         filled = [part.format(log=log, store=store) for part in command]
         with ExitStack() as stack:
-            nursery = stack.enter_context(_nursery(filled)) if command is FOLLOW else None
+            nursery = stack.enter_context(nursery_of(filled)) if command is FOLLOW else None
             for _ in range(kills):
                 seconds = rng.uniform(0.0, longest_s)
                 if nursery is None:
                     _live_and_die(filled, seconds)
                 else:
-                    _born_and_die(nursery, seconds)
+                    born_and_die(nursery, seconds)
                 stored = _stored(store)
                 middle += before < stored < server.written
                 before = stored
@@ -112,7 +112,7 @@ def _live_and_die(command: list[str], seconds: float) -> None:
 
 
 @contextmanager
-def _nursery(command: list[str]) -> Iterator[subprocess.Popen[str]]:
+def nursery_of(command: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A process with everything loaded; for each line it starts a follower."""
     process = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -121,7 +121,7 @@ def _nursery(command: list[str]) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def _born_and_die(nursery: subprocess.Popen[str], seconds: float) -> None:
+def born_and_die(nursery: subprocess.Popen[str], seconds: float) -> None:
     assert nursery.stdin is not None
     assert nursery.stdout is not None
     nursery.stdin.write("\n")
@@ -173,12 +173,13 @@ from ingest.supervisor import SourceSpec, Supervisor
 for _ in sys.stdin:
     child = os.fork()
     if child == 0:
-        supervisor = Supervisor(Store.open(sys.argv[2]), [SourceSpec(sys.argv[1])])
+        specs = [SourceSpec(log) for log in sys.argv[2:]]
+        supervisor = Supervisor(Store.open(sys.argv[1]), specs)
         supervisor.start()
         print(os.getpid(), flush=True)
         signal.pause()
     os.waitpid(child, 0)
     print("ended", flush=True)
 """
-FOLLOW = [sys.executable, "-c", _FOLLOW, "{log}", "{store}"]
+FOLLOW = [sys.executable, "-c", _FOLLOW, "{store}", "{log}"]
 UP = [sys.executable, "-m", "servescope", "up", "{log}", "--store", "{store}", "--port", "0"]

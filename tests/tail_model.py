@@ -8,7 +8,6 @@ dies, with all of them. Used by tests/test_tailer_model.py and tests/soak/model.
 
 from __future__ import annotations
 
-import gzip
 import os
 import random
 from collections.abc import Iterable, Sequence
@@ -24,7 +23,7 @@ from ingest.pipeline import SourceInfo
 from ingest.sources.places import place_of
 from ingest.status import StatusBoard
 from ingest.writer import Writer
-from tests.growing import append, decode, sglang_boot
+from tests.log_model import Log
 
 SAFE = (
     "write", "write", "half", "poll", "poll", "restart", "kill", "rename", "copytruncate", "pack",
@@ -35,7 +34,6 @@ MOST_STEPS = 12
 DEATHS = 16  # of a process: one in so many steps
 SLOW_BYTES = 1 << 20  # that wait for a commit in a process whose disk is slow
 SIDE_BY_SIDE = 16  # threads
-KEPT_TURNS = 12  # logrotate throws away what is older; here nothing is
 _TOLD = {"truncated", "rewritten", "rotated"}
 
 
@@ -80,34 +78,26 @@ class Process:
         self.store.close()
 
 
-@dataclass(slots=True)
-class World:
+@dataclass(kw_only=True)
+class World(Log):
     """A log, what was written to it, and the follower of it.
 
     Attributes:
-        log: the file.
         process: in which it is followed, with other logs.
         location: the log as the follower names it: a path, or an address that leads there.
-        base: of the numbers in its lines.
-        written: lines so far.
+        at_risk: lines that may be missing.
     """
 
-    log: Path
     process: Process
     location: str
-    base: int = 0
-    written: int = 0
-    at_risk: set[int] = field(default_factory=set)  # may be missing
+    at_risk: set[int] = field(default_factory=set)
     _seen: int = 0  # lines that a look has surely found
-    _half: bytes = b""
-    _boots: int = 0
-    _turns: int = 0
+    _cuts: int = 0
     _paused: bool = False
     _follower: Follower = field(init=False)
 
     def __post_init__(self) -> None:
-        self.log.parent.mkdir(parents=True)
-        self._write(sglang_boot(model=f"org/{self.log.parent.name}"))
+        super().__post_init__()
         self.begin()
 
     @property
@@ -124,40 +114,6 @@ class World:
         self._follower = Follower(source, place, store, self.process.writer, board, Claims())
         self._follower._zone_asked = True
         self.poll()
-
-    def _write(self, data: bytes) -> None:
-        append(self.log, data)
-
-    def _lines(self, count: int) -> bytes:
-        """The next lines; no other log of the store prints the same: what is equal is one."""
-        numbers = range(self.written, self.written + count)
-        return b"".join(decode(number / 2, self.base + number) for number in numbers)
-
-    def write(self) -> None:
-        """Five lines, after the rest of a half one."""
-        self._end_line()
-        self._write(self._lines(5))
-        self.written += 5
-
-    def half(self) -> None:
-        """A line whose end comes later."""
-        self._end_line()
-        line = self._lines(1)
-        self._write(line[:70])
-        self._half = line[70:]
-
-    def _end_line(self) -> None:
-        if self._half:
-            self._write(self._half)
-            self._half = b""
-            self.written += 1
-
-    def boot(self) -> None:
-        """The server starts again and goes on in the same file."""
-        self._end_line()
-        self._boots += 1  # no two starts print the same: what is equal is the same to us
-        name = f"org/{self.log.parent.name}-{self._boots}"
-        self._write(sglang_boot(self.written / 2, name))
 
     def poll(self) -> None:
         """One look."""
@@ -183,41 +139,6 @@ class World:
         self.end()
         self.begin()
 
-    def _turn(self) -> Path:
-        self._end_line()
-        self._turns += 1
-        for number in range(KEPT_TURNS + 8, 0, -1):
-            for end in ("", ".gz"):
-                old = self.log.with_name(f"server.log.{number}{end}")
-                if old.exists():
-                    old.rename(self.log.with_name(f"server.log.{number + 1}{end}"))
-        return self.log.with_name("server.log.1")
-
-    def rename(self) -> None:
-        """logrotate with `create`."""
-        self.log.rename(self._turn())
-        self.log.touch()
-
-    def copytruncate(self) -> None:
-        """logrotate with `copytruncate`."""
-        copy = self._turn()
-        copy.write_bytes(self.log.read_bytes())
-        os.truncate(self.log, 0)
-
-    def pack(self) -> None:
-        """logrotate with `delaycompress`: all but the last turn."""
-        for old in self.log.parent.glob("server.log.*[0-9]"):
-            if old.name != "server.log.1":
-                old.with_name(old.name + ".gz").write_bytes(gzip.compress(old.read_bytes()))
-                old.unlink()
-
-    def relink(self) -> None:
-        """The same content in another file: an editor, or a restored copy."""
-        self._end_line()
-        fresh = self.log.with_name("fresh")
-        fresh.write_bytes(self.log.read_bytes())
-        fresh.rename(self.log)
-
     def _lose(self) -> None:
         self._end_line()
         # What a kill took back was not yet stored, so all of it counts from the last look only if
@@ -233,7 +154,9 @@ class World:
     def shorter(self) -> None:
         """Something shorter stands there instead."""
         self._lose()
-        self.log.write_bytes(f"# {self.base + self.written} cut by hand\n".encode())
+        self._cuts += 1  # no two are the same: what is equal is one to us
+        text = f"# {self.base + self.written} cut by hand, {self._cuts}\n"
+        self.log.write_bytes(text.encode())
 
     def recreate(self) -> None:
         """Deleted, and made anew."""
@@ -314,7 +237,7 @@ def wrong(
 
     def begin(seed: int) -> World:
         log = folder / f"s{seed}" / "server.log"
-        return World(log, process, location.format(log=log), base=seed << 16)
+        return World(log, base=seed << 16, process=process, location=location.format(log=log))
 
     with closing(process), ThreadPoolExecutor(threads) as pool:
         worlds = [*pool.map(begin, seeds)]

@@ -102,7 +102,9 @@ class SshFile(LogFile):
     def _asked(self, offset: int, size: int) -> bytes:
         """Bytes over SFTP."""
         with _asking(self._connection, self.name):
-            there = min(size, (self._handle.stat().st_size or 0) - offset)
+            there = size
+            if size > self._request:  # of several requests most would find the end behind them
+                there = min(size, (self._handle.stat().st_size or 0) - offset)
             reads = Reads(self._sftp, self._handle.handle, self._request)
             return reads.read(offset, there) if there > 0 else b""
 
@@ -125,15 +127,16 @@ class SshFile(LogFile):
             if isinstance(error.__cause__, FileNotFoundError):
                 return None
             raise
-        if not before[0] <= (there.st_size or 0) <= self._stat()[0]:
+        length = before[0]
+        if not length <= (there.st_size or 0) <= self._stat()[0]:
             return False
         settled = self._seen is not None and time.monotonic() - self._seen_at > _SETTLE_S
-        return (settled and before == _mark(there)) or self._same_content(path)
+        return (settled and before == _mark(there)) or self._same_content(path, length)
 
-    def _same_content(self, path: str) -> bool:
+    def _same_content(self, path: str, length: int) -> bool:
+        """Whether another path leads to the same bytes, as far as both had come."""
         other = SshFile(self._connection, SshAddress(self._address.host, path))
         try:
-            length = min(self.size(), other.size())
             head = min(length, HEAD_BYTES)
             return self.fingerprint(head) == other.fingerprint(head) and self.tail_hash(
                 length
