@@ -90,6 +90,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="session")
+def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store of many runs. Whoever opens it closes it again and changes nothing."""
+    from data.store import Store
+    from tests import big_store
+
+    path = tmp_path_factory.mktemp("many") / "store.duckdb"
+    with Store.open(path, bulk=True) as opened:
+        big_store.build(opened, 60, 4_000)
+    return path
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server, started when the first test asks for it."""
     from tests.postgres import Postgres

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -35,6 +37,27 @@ def append(path: Path, data: bytes) -> None:
     """Write like a server does: at the end, in one go."""
     with path.open("ab", buffering=0) as file:
         file.write(data)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A server that has started and writes 400 lines a second until the block ends."""
+    over = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not over.wait(0.05):
+            append(path, decodes(number, 20))
+            number += 20
+
+    path.write_bytes(sglang_boot())
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writer.join()
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
