@@ -47,6 +47,9 @@ _ENDED: Final[dict[str, tuple[str, str, Colour]]] = {
 }
 
 
+# Until then silence is only told: a long prompt, or a kernel compiled at its first request, keeps
+# a healthy server from printing for tens of seconds.
+STUCK_AFTER_S: Final = 60.0
 LOST_AFTER_S: Final = 600.0  # of silence while requests were running
 ZONE: Final = "The log's clock, zone unknown."
 
@@ -77,8 +80,13 @@ def has_work(tiles: LiveTiles) -> bool:
 
 
 def is_silent(tiles: LiveTiles, quiet_s: float) -> bool:
-    """No line for three windows though requests are running or queued: stuck, or gone."""
+    """No line for three windows though requests are running or queued."""
     return quiet_s > tiles.idle_after_s and has_work(tiles)
+
+
+def is_stuck(tiles: LiveTiles, quiet_s: float) -> bool:
+    """Silent for longer than a server at work ever is: it deserves a warning."""
+    return is_silent(tiles, quiet_s) and quiet_s > STUCK_AFTER_S
 
 
 def _is_starting(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> bool:
@@ -105,7 +113,9 @@ def server(card: Mapping[str, Any], tiles: LiveTiles | None, quiet_s: float) -> 
     if is_silent(tiles, quiet_s):
         if quiet_s > LOST_AFTER_S:
             return Badge("lost", ":material/link_off:", "red")
-        return Badge("silent", ":material/warning:", "orange")
+        if is_stuck(tiles, quiet_s):
+            return Badge("silent", ":material/warning:", "orange")
+        return Badge("silent", ":material/pending:", "gray")
     if is_idle(tiles, quiet_s):
         since = words.moment(tiles.last_ts)
         return Badge(f"idle since {since}", ":material/pause_circle:", "gray")
@@ -152,9 +162,11 @@ def _silent(tiles: LiveTiles, quiet_s: float) -> str:
         for count, what in ((tiles.running_reqs, "running"), (tiles.queued_reqs, "queued"))
         if count
     ]
+    said = f"Silent since {words.moment(tiles.last_ts)} with {' and '.join(parts)}"
+    if not is_stuck(tiles, quiet_s):
+        return f"{said}."
     means = "is lost" if quiet_s > LOST_AFTER_S else "may be stuck or gone"
-    since = words.moment(tiles.last_ts)
-    return f"Silent since {since} with {' and '.join(parts)}; the server {means}."
+    return f"{said}; the server {means}."
 
 
 def of_cap(tiles: LiveTiles) -> str:

@@ -114,7 +114,17 @@ def test_another_day_is_named() -> None:
         ({}, {"running_reqs": 0}, 3.5, "Idle since 15:04:31."),
         (
             {}, {"running_reqs": 3, "queued_reqs": 9}, 3.5,
+            "Silent since 15:04:31 with 3 running and 9 queued.",
+        ),
+        ({}, {"running_reqs": 3}, 59, "Silent since 15:04:31 with 3 running."),
+        (
+            {}, {"running_reqs": 3, "queued_reqs": 9}, 61,
             "Silent since 15:04:31 with 3 running and 9 queued; the server may be stuck or gone.",
+        ),
+        # Its windows are longer than a minute: so is its silence before it means anything.
+        (
+            {}, {"idle_after_s": 90.0}, 61,
+            "Generating 412 tok/s with 8 of 48 running; nothing queued.",
         ),
         (
             {}, {"running_reqs": 3}, 601,
@@ -161,7 +171,9 @@ def test_states_are_told_by_words() -> None:
     assert sentences.server(card(), tiles(), 0.5).word == "generating"
     assert sentences.server(card(), tiles(gen_tok_s=None), 0.5).word == "working on prompts"
     assert sentences.server(card(), tiles(running_reqs=0), 9.0).word == "idle since 15:04:31"
-    assert sentences.server(card(), tiles(), 9.0).word == "silent"
+    silent, stuck = (sentences.server(card(), tiles(), quiet_s) for quiet_s in (9.0, 61.0))
+    assert (silent.word, silent.colour) == ("silent", "gray")
+    assert (stuck.word, stuck.colour) == ("silent", "orange")
     assert sentences.server(card(), tiles(), 601.0).word == "lost"
     assert sentences.server(card(end_state="stopped"), tiles(), 0).word == "server stopped"
     assert sentences.readiness(card()) == "ready after 44 s"
