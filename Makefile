@@ -69,7 +69,7 @@ test: install-dev
 	$(BIN)/python -m pytest -m 'not alone and not beside' --numprocesses auto --dist worksteal
 	wait $$beside || { cat $$said; exit 1; }
 	tail -n 1 $$said
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -m alone --numprocesses 2 --dist loadfile
 
 check: install-dev
 	$(BIN)/ruff check .

@@ -124,16 +124,20 @@ class Writer:
     def _is_time(self) -> bool:
         """Whether what is there should be committed."""
         waits = self._flushing > 0 and (self._queue or self._open)
-        gathered = self._queue and self._bytes + self._inserted >= self._gather
+        gathered = self._queue and self._gathered()
         rests = self._bytes < SMALL_BYTES and time.monotonic() < self._rests_until
         late = self._open and time.monotonic() >= self._until
         return bool(self._stopping or waits or (gathered and not rests) or late)
 
     def _left_s(self) -> float | None:
-        """Seconds until what is inserted, or waits for company, must be committed."""
-        if not self._open and not self._queue:
+        """Seconds until what is inserted, or waits for a rest to end, must be committed; None
+        where no time but only company, or somebody who waits, can make it due."""
+        if not self._open and not (self._queue and self._gathered()):
             return None
         return max(0.0, (self._until if self._open else self._rests_until) - time.monotonic())
+
+    def _gathered(self) -> bool:
+        return self._bytes + self._inserted >= self._gather
 
     def _run(self) -> None:
         under_way: set[int] = set()  # inserted, and not committed yet

@@ -141,3 +141,17 @@ def test_a_look_ends_where_the_file_ended_when_it_began(tmp_path: Path) -> None:
         feed.read_on(reading, final=True)  # nobody comes back to this one
         assert reading.offset == log.stat().st_size
         writer.stop()
+
+
+def test_what_waits_for_company_is_left_alone(tmp_path: Path) -> None:
+    """No clock can make it due: a writer that looked at one would never stand still."""
+    source = Source(tmp_path / "server.log", 0)
+    with Store.open(tmp_path / "s.duckdb") as store:
+        writer = Writer(store, retry=True, gather=1 << 20)
+        writer.put(source.step(), lambda: None)
+        with writer._change:
+            assert writer._queue
+            assert writer._left_s() is None
+        writer.flush()
+        assert not writer._queue
+        writer.stop()

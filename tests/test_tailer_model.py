@@ -13,7 +13,7 @@ import pytest
 from ingest import follower
 from tests.tail_model import Process, World, first_seed, wrong
 
-SEQUENCES, PARTS = 510, 17
+SEQUENCES, PARTS = 1700, 34
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -12,7 +12,7 @@ from ingest.sources.address import HostAddress
 from tests.sshd import serving
 from tests.tail_model import first_seed, wrong
 
-SEQUENCES, PART = 8, 8
+SEQUENCES, PART = 300, 50
 
 
 class Kept(ssh.Connection):
@@ -22,6 +22,7 @@ class Kept(ssh.Connection):
         """It stays."""
 
 
+@pytest.mark.timeout(600)
 def test_what_is_stored_is_what_was_written(
     tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
