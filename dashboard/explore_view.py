@@ -56,7 +56,8 @@ _TABLE_BYTES: Final = 20_000_000  # that a browser is sent of one answer
 
 def headline(rows: int, limit: int, columns: int, seconds: float) -> str:
     """The answer's size in a sentence."""
-    took = f"{seconds:.1f} s" if seconds < 10 else words.duration(seconds)
+    took = "under 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
+    took = took if seconds < 10 else words.duration(seconds)
     wide = f"{columns} column" if columns == 1 else f"{columns} columns"
     if rows > limit:
         return f"The first {limit:,} rows of {wide}, in {took}; there are more."

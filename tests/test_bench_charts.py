@@ -83,6 +83,25 @@ def test_the_curve_has_a_line_a_set_and_its_cap() -> None:
     assert "base: 2,370 at 64; sglang 0.5.12 EAGLE3 r1: 62.9 at 1, 849 at 64." in said
 
 
+def test_the_label_of_a_cap_stands_where_there_is_room() -> None:
+    runs = pl.DataFrame(
+        [("low", "sglang", "0.5.12", None, 1, 4, 1), ("high", "sglang", "0.5.12", None, 1, 48, 1)],
+        schema=no_runs().schema, orient="row",
+    )  # fmt: skip
+    chart = charts.curve(
+        points(point(1, 60.0, run_id="low"), point(64, 900.0, run_id="high"), runs=runs)
+    )
+    assert chart is not None
+    spec = chart.to_dict()
+    placed = {
+        row["text"]: layer["mark"]["align"]
+        for layer in spec["layer"]
+        if layer["mark"]["type"] == "text"
+        for row in spec["datasets"][layer["data"]["name"]]
+    }
+    assert placed == {"cap 4": "left", "cap 48": "right"}
+
+
 def test_no_point_with_a_load_draws_no_curve() -> None:
     shown = points({"output_tok_s": 5.0}, {"concurrency": 4.0})
     assert charts.curve(shown) is None

@@ -52,6 +52,12 @@ def test_an_empty_store_answers_too(empty: Store) -> None:
     assert "runs" in test.selectbox(key="view").options
 
 
+def test_the_answer_is_sized_in_a_sentence() -> None:
+    assert explore_view.headline(5, 100, 9, 0.02) == "5 rows of 9 columns, in under 0.1 s."
+    assert explore_view.headline(1, 100, 1, 2.34) == "1 row of 1 column, in 2.3 s."
+    assert explore_view.headline(0, 100, 3, 75.0) == "No rows, in 1 min 15 s."
+
+
 @pytest.mark.parametrize("title", explore_view.EXAMPLES)
 def test_every_example_has_an_answer(small: Store, title: str) -> None:
     with small.cursor() as con:

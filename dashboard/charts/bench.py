@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import altair as alt
 import polars as pl
@@ -44,25 +44,36 @@ def curve(points: pl.DataFrame) -> Chart | None:
     ]
     caps = rows.filter(pl.col("cap").is_not_null() & (pl.col("cap") <= most * 2))
     if caps.height:
-        layers = [*_cap_layers(caps, most), *layers]
+        least = float(rows["concurrency"].min())  # type: ignore[arg-type]
+        layers = [*_cap_layers(caps, least, most), *layers]
     return alt.layer(*layers).properties(height=HEIGHT)
 
 
-def _cap_layers(rows: pl.DataFrame, most: float) -> list[alt.Chart]:
-    """A rule where each server stops to admit more, and a shade where every one has stopped."""
+def _cap_layers(rows: pl.DataFrame, least: float, most: float) -> list[alt.Chart]:
+    """A rule where each server stops to admit more, and a shade where every one has stopped.
+
+    A label stands on that side of its rule where the chart (log) has more room.
+    """
     caps = rows.select("cap").unique().sort("cap")
-    base = alt.Chart(caps.with_columns(text=pl.format("cap {}", "cap"))).encode(alt.X("cap:Q"))
+    to_the_left = pl.col("cap").cast(pl.Float64).pow(2) > least * most
     layers = [
-        base.mark_rule(color=theme.RULE, strokeDash=[6, 4]),
-        base.mark_text(color=theme.RULE, align="left", dx=4, dy=6, baseline="top").encode(
-            y=alt.value(0), text="text:N"
-        ),
+        alt.Chart(caps).mark_rule(color=theme.RULE, strokeDash=[6, 4]).encode(alt.X("cap:Q")),
+        *_cap_labels(caps.filter(to_the_left), "right", -4),
+        *_cap_labels(caps.filter(~to_the_left), "left", 4),
     ]
     beyond = caps.tail(1).filter(pl.col("cap") < most).with_columns(end=pl.lit(most))
     if beyond.height:
         shade = alt.Chart(beyond).mark_rect(color=theme.RULE, opacity=0.1)
         layers.insert(0, shade.encode(alt.X("cap:Q"), alt.X2("end:Q")))
     return layers
+
+
+def _cap_labels(caps: pl.DataFrame, align: Literal["left", "right"], dx: int) -> list[alt.Chart]:
+    if caps.is_empty():
+        return []
+    named = alt.Chart(caps.with_columns(text=pl.format("cap {}", "cap")))
+    label = named.mark_text(color=theme.RULE, align=align, dx=dx, dy=6, baseline="top")
+    return [label.encode(alt.X("cap:Q"), y=alt.value(0), text="text:N")]
 
 
 def _powers(rows: pl.DataFrame) -> list[float]:
