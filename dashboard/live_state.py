@@ -77,7 +77,7 @@ def differs(view: View) -> bool:
 
 def choices(context: Context) -> dict[str, str]:
     """What can be looked at, with its name: followed sources first, then every run."""
-    names, newest = _runs(context, str(context.store.path), context.store.revision)
+    names, newest = _runs(context)
     latest = {
         f"{LATEST}{status.source_id}": sentences.source_name(status.source_id, status.label)
         for status in context.supervisor.status()
@@ -90,13 +90,26 @@ def run_of(context: Context, choice: str) -> str:
     """The run that a choice means now."""
     if not choice.startswith(LATEST):
         return choice
-    _, newest = _runs(context, str(context.store.path), context.store.revision)
+    _, newest = _runs(context)
     return newest[choice.removeprefix(LATEST)]
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _runs(_context: Context, store: str, revision: int) -> tuple[dict[str, str], dict[str, str]]:
+def _runs(context: Context) -> tuple[dict[str, str], dict[str, str]]:
     """The names of all runs, and the newest run of each source."""
+    store = str(context.store.path)
+    return _named(context, store, _written(context, store, context.store.revision))
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _written(_context: Context, store: str, revision: int) -> tuple[int | None, ...]:
+    with _context.store.cursor() as con:
+        return queries.runs_written(con)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _named(
+    _context: Context, store: str, written: tuple[int | None, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
     with _context.store.cursor() as con:
         runs = queries.runs_named(con)
     names = {card["run_id"]: sentences.run_name(card) for card in runs.iter_rows(named=True)}

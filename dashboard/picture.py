@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
+import polars as pl
 import streamlit as st
 
 from dashboard import theme
@@ -36,6 +37,7 @@ _POINTS: Final = 300
 _LONGEST_WAIT_S: Final = 10.0  # for a redraw
 
 Changes = tuple[float | None, ...]
+Written = tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +125,20 @@ def _drawing(
     with _context.store.cursor() as con:
         curves = queries.series(con, run_id, *span, points=points)
         events = marks(queries.marked_events(con, run_id), _card)
-        served = bands(queries.bench_points(con, run_id), span)
+        written = queries.bench_written(con)
+    served = bands(_bench(_context, store, run_id, written), span)
     cap = None if _tiles is None else _tiles.running_cap
     speculates = _card["spec_algorithm"] is not None
     slot = theme.run_slot(run_id)
     made = figures(curves, events, span, slot, cap, speculates=speculates, bands=served)
     return _Drawing(made, sparks(curves), sentence(served))
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _bench(_context: Context, store: str, run_id: str, written: Written) -> pl.DataFrame:
+    """The benchmark points of a run: seldom new ones, but asked for as often as it changes."""
+    with _context.store.cursor() as con:
+        return queries.bench_points(con, run_id)
 
 
 def _span(card: Mapping[str, Any], window_s: float | None) -> tuple[datetime, datetime] | None:

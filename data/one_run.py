@@ -8,9 +8,10 @@ the same rows, of the kinds that the run has, with the columns that the queries 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import duckdb
 
@@ -46,6 +47,23 @@ def held(con: duckdb.DuckDBPyConnection, run_id: str) -> Held:
         {"run_id": run_id},
     ).fetchone()
     return Held(tuple(kind for (kind,) in kinds), rolled is not None)
+
+
+def at_most(con: duckdb.DuckDBPyConnection, of: Held, place: Mapping[str, Any]) -> int:
+    """How many samples of its own a run has in a time, those of ranks that do not count too.
+
+    Args:
+        place: run_id, start, end.
+    """
+    if not of.kinds:
+        return 0
+    tables = " UNION ALL ".join(f"SELECT group_id, ts FROM {TABLES[kind]}" for kind in of.kinds)
+    row = con.execute(
+        f"SELECT count(*) FROM ({tables}) WHERE ts BETWEEN $start AND $end AND group_id IN "
+        "(SELECT group_id FROM sample_groups WHERE run_id = $run_id)",
+        dict(place),
+    ).fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def narrowed(query: str, of: Held) -> str:

@@ -159,6 +159,28 @@ def notes_written(con: duckdb.DuckDBPyConnection) -> int:
     return 0 if row is None else int(row[0])
 
 
+def runs_written(con: duckdb.DuckDBPyConnection) -> tuple[int | None, ...]:
+    """What differs after every append that said something of any run: its facts or its notes."""
+    row = con.execute(
+        "SELECT f.n, f.seq, n.n, n.seq FROM "
+        "(SELECT count(*) AS n, max(seq) AS seq FROM run_facts) f, "
+        "(SELECT count(*) AS n, max(seq) AS seq FROM run_notes) n"
+    ).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
+def bench_written(con: duckdb.DuckDBPyConnection) -> tuple[int | None, ...]:
+    """What differs after every append of a benchmark's points or of their windows."""
+    row = con.execute(
+        "SELECT r.n, r.seq, w.n, epoch_us(w.at)::BIGINT FROM "
+        "(SELECT count(*) AS n, max(seq) AS seq FROM bench_results) r, "
+        '(SELECT count(*) AS n, max("at") AS at FROM bench_windows) w'
+    ).fetchone()
+    assert row is not None
+    return tuple(row)
+
+
 def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
     """Counts and sums that differ after every append that stored something of this run."""
     row = con.execute(
@@ -247,16 +269,26 @@ def series(
     span = (end - start).total_seconds()
     place = {"run_id": run_id, "start": start, "end": end}
     held = one_run.held(con, run_id)
-    # Whether any is a minute's is asked only of a run that has some: no other query knows.
-    count = _COUNT_MINUTES if held.by_minute else one_run.narrowed(_COUNT, held)
-    counted = con.execute(count, place).fetchone()
-    assert counted is not None
-    many = counted[0] > MANY_SAMPLES
-    width = max(MINUTE_S if counted[1] else 1.0, span / points)
+    many, minutely = _size(con, held, place)
+    width = max(MINUTE_S if minutely else 1.0, span / points)
     buckets = max(1, math.ceil(round(span / width, 9)))
     shape = {"width": width, "buckets": buckets}
     curves = one_run.narrowed(_LONG_SERIES if many else _SERIES, held)
     return con.sql(curves, params=place | shape).pl()
+
+
+def _size(
+    con: duckdb.DuckDBPyConnection, held: one_run.Held, place: dict[str, Any]
+) -> tuple[bool, bool]:
+    """Whether there are more than MANY_SAMPLES in a time, and whether any is a minute's."""
+    # Whether any is a minute's is asked only of a run that has some: no other query knows.
+    # With the ranks that do not count there are only more, and they are counted in a sixth.
+    if not held.by_minute and one_run.at_most(con, held, place) <= MANY_SAMPLES:
+        return False, False
+    count = _COUNT_MINUTES if held.by_minute else one_run.narrowed(_COUNT, held)
+    counted = con.execute(count, place).fetchone()
+    assert counted is not None
+    return counted[0] > MANY_SAMPLES, bool(counted[1])
 
 
 def by_minute_until(con: duckdb.DuckDBPyConnection, run_id: str) -> datetime | None:

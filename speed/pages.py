@@ -31,7 +31,7 @@ import streamlit as st  # noqa: E402
 from streamlit.testing.v1 import AppTest  # noqa: E402
 from streamlit.util import calc_hash  # noqa: E402
 
-from dashboard import context, picture, run_cache  # noqa: E402
+from dashboard import context, picture, run_cache, settings  # noqa: E402
 from dashboard.app import FRAME  # noqa: E402
 from data import queries  # noqa: E402
 from data.store import Store  # noqa: E402
@@ -275,6 +275,7 @@ def measured(runs: int, samples: int) -> Iterator[str]:
 def main() -> int:
     """Measure and print."""
     logging.disable(logging.WARNING)  # Streamlit tells that no server is running
+    settings.pin()  # as a server has it: without, every element of a page is counted as well
     counts = [int(count) for count in sys.argv[1:]]
     runs, samples = [*counts, *(RUNS, SAMPLES)[len(counts) :]]
     begun = time.monotonic()

@@ -76,6 +76,19 @@ def test_what_one_run_is_asked_is_what_the_view_says(
             assert curves.height > 1
 
 
+def test_the_samples_of_a_time_are_counted_in_the_tables(many: Store) -> None:
+    with many.cursor() as con:
+        for card in queries.runs_table(con).head(5).iter_rows(named=True):
+            end = card["last_ts"] - timedelta(seconds=20)
+            place = {"run_id": card["run_id"], "start": end - timedelta(minutes=5), "end": end}
+            told = con.execute(
+                "SELECT count(*) FROM samples WHERE run_id = $run_id "
+                "AND ts BETWEEN $start AND $end", place,
+            ).fetchone()  # fmt: skip
+            assert told == (one_run.at_most(con, one_run.held(con, card["run_id"]), place),)
+            assert told > (0,)
+
+
 def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
     rows = [
         decode(1),

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 import streamlit as st
 
+from dashboard import figure_block, live_state
 from dashboard import picture as room
 from dashboard.context import Context
 from dashboard.picture import picture
+from data import bench
 from data.fold import fold
 from data.store import Store
 from ingest.supervisor import Supervisor
+from parsers import records
 from tests.frames import at, decode, events, facts, samples
 
 HOURS = 3600
@@ -118,3 +121,42 @@ def test_a_series_never_has_more_than_300_points(context: Context) -> None:
     for window in room.WINDOWS:
         for figure in picture(context, "r1", window).figures:
             assert len(figure.spec["datasets"]["rows"]) <= 300
+
+
+def test_the_browser_gets_the_rows_of_a_chart(context: Context) -> None:
+    context.store.append(samples([decode(1), decode(2, gen_tok_s=101.5), decode(60)]), None)
+    for figure in picture(context, "r1", "15 min").figures:
+        framed = figure_block._framed(figure.spec)["datasets"]
+        assert {name: rows.to_dicts() for name, rows in framed.items()} == figure.spec["datasets"]
+        assert framed.keys() == {"rows", "marks", "caps", "bands", "at"}
+
+
+def test_benchmark_points_are_seen_as_soon_as_they_are_joined(
+    context: Context, clock: list[float]
+) -> None:
+    context.store.append(samples([decode(second) for second in range(1, 101)]), None)
+    assert picture(context, "r1", "15 min").bench is None
+    result = {"seq": 1, "bench_id": "b1", "tool": "sglang", "concurrency": 4}
+    window = {"bench_id": "b1", "run_id": "r1", "started_at": at(10), "ended_at": at(50)}
+    with context.store.cursor() as con:
+        for table, schema, row in (
+            ("bench_results", records.BENCH_RESULTS | {"seq": records.RUN_FACTS["seq"]}, result),
+            ("bench_windows", records.BENCH_WINDOWS, window | {"at": at(200)}),
+        ):
+            bench.insert(con, table, records.frame([row], schema))
+    context.store.append(samples([decode(101)]), None)
+    clock[0] += 60
+    told = picture(context, "r1", "15 min").bench
+    assert told is not None
+    assert told.startswith("Benchmark points in grey")
+
+
+def test_a_new_run_can_be_chosen_at_once(context: Context) -> None:
+    assert live_state.choices(context).keys() == {"r1", "r2"}
+    context.store.append(samples([decode(1)]), None)
+    assert live_state.choices(context).keys() == {"r1", "r2"}
+    run = {"seq": 1, "run_id": "r3", "source_id": "s", "started_at": at(9), "label": "third"}
+    context.store.append(facts(run), None)
+    assert live_state.choices(context)["r3"].startswith("third")
+    context.store.append(facts(run | {"seq": 2, "label": "renamed"}), None)
+    assert live_state.choices(context)["r3"].startswith("renamed")
