@@ -253,6 +253,9 @@ class Follower(Worker):
             reading.note("reconnected", away)
         self._claims.tell(reading.file, reading.file_id)
         self._board.set(path=reading.file.name)
+        if reading.offset and not self._place.remote and self._board.get().last_line_at is None:
+            # After a restart: of a server that says nothing, nobody could tell for how long.
+            self._board.set(last_line_at=reading.file.changed_at().replace(tzinfo=UTC))
         self._board.behind(max(0, reading.file.size() - reading.offset))
         start = max(0, reading.offset - SHOWN_BEFORE_BYTES)
         before = reading.file.read(start, reading.offset - start)

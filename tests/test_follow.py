@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,22 @@ def test_a_restart_goes_on_at_the_byte(store: Store, log: Path, numbers: Numbers
     assert numbers() == list(range(20))
     with store.cursor() as con:
         assert con.execute("SELECT count(DISTINCT run_id) FROM runs").fetchone() == (1,)
+
+
+def test_a_quiet_server_is_as_quiet_after_a_restart(store: Store, log: Path) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    with following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].lines_read == 11)
+    wrote = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=7)
+    os.utime(log, (wrote.timestamp(), wrote.timestamp()))
+    with following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].state == "following")
+        assert supervisor.status()[0].last_line_at == wrote
+        append(log, decodes(10, 1))
+        until(lambda: supervisor.status()[0].lines_read == 1)
+        came = supervisor.status()[0].last_line_at
+        assert came is not None
+        assert came > wrote + timedelta(minutes=6)
 
 
 def test_truncation_begins_a_new_generation(store: Store, log: Path, numbers: Numbers) -> None:
