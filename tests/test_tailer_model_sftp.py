@@ -13,6 +13,7 @@ from tests.sshd import serving
 from tests.tail_model import first_seed, wrong
 
 SEQUENCES, PART = 300, 50
+pytestmark = pytest.mark.beside  # minutes, and no clock in it
 
 
 class Kept(ssh.Connection):
