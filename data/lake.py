@@ -62,8 +62,9 @@ def connect(
                 if not made:
                     _attach(con, place, data_path, read_only=False)
                     con.execute(f"USE {NAME}")
-                session.put_up_fence()
                 migrate(con)
+                session.begin_statistics()
+                session.put_up_fence()  # the last: whoever finds it need not wait here
         if read_only and (stored := stored_version(con)) != newest_version():
             raise StoreError(
                 f"is of schema {stored}, this Servescope knows {newest_version()}; start a "

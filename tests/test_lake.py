@@ -326,6 +326,29 @@ def test_a_server_that_was_away_is_found_again(tmp_path: Path) -> None:
         server.close()
 
 
+def test_statistics_of_a_table_are_asked_for_once(postgres: Postgres, tmp_path: Path) -> None:
+    """Also of an empty one, of which DuckLake by itself does not remember that it has none."""
+    location = postgres.lake(tmp_path)
+    database = dict(LakePlace.parse(location).words)["dbname"]
+    postgres.execute(f"ALTER DATABASE {database} SET log_statement = 'all'")
+    log = postgres.folder / "log"
+    with Store.open(location) as store, store.cursor() as con:
+        for seconds in (1, 2):  # statistics that are there grow with what is stored
+            store.append(samples([decode(seconds, kv_tokens=seconds)]), None)
+        before = log.stat().st_size
+        assert con.execute("SELECT count(*) FROM samples").fetchone() == (2,)
+    asked = log.read_bytes()[before:].count(b'FROM "public"."ducklake_table_stats"')
+    tables = postgres.execute("SELECT count(*) FROM ducklake_table", database)
+    assert 0 < asked <= int(str(tables[0][0]))
+    bounds = postgres.execute(
+        "SELECT min_value, max_value FROM ducklake_table_column_stats "
+        "JOIN ducklake_column USING (table_id, column_id) JOIN ducklake_table USING (table_id) "
+        "WHERE table_name = 'decode_rows' AND column_name = 'kv_tokens'",
+        database,
+    )
+    assert bounds == [("1", "2")]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
