@@ -15,6 +15,7 @@ import polars as pl
 
 PEAK_S = 10.0
 MIN_ADMISSIONS = 2  # one request after another
+_GUESSES = 200
 _SECOND = 1_000_000
 _PLACE = ("file_id", "byte_offset")
 NOT_MEASURABLE = "not measurable from this log"
@@ -32,8 +33,19 @@ class Number:
     why: str = ""  # where it comes from if not from the log, or why it is missing
 
 
+# What the analysis reads of a sample. A run of a million is handed from rule to rule, and each of
+# them pays for every column.
+_READ = (
+    "file_id", "byte_offset", "line_no", "ts", "kind", "engine_index", "running_reqs",
+    "queued_reqs", "kv_tokens", "kv_usage", "gen_tok_s", "accept_len", "accept_rate_raw",
+    "draft_accept_rate", "accept_def", "accepted_tokens", "drafted_tokens", "accept_per_position",
+    "request_steps", "new_seqs", "new_tokens", "cached_tokens", "prefix_hit_rate", "graph_on",
+    "interval_s", "interval_from", "window",
+)  # fmt: skip
+
+
 def counted(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples of the ranks that count, with the column `lane`, in the order of the log.
+    """The samples of the ranks that count, in the order of the log: columns of _READ, and `lane`.
 
     Tensor-parallel ranks and pipeline stages print the same batch: only the lowest counts. Of
     data-parallel ranks and engines every one does; each is a lane.
@@ -41,25 +53,43 @@ def counted(samples: pl.DataFrame) -> pl.DataFrame:
     Args:
         samples: columns of parsers.records.SAMPLES, of one run.
     """
-    group = ["dp_rank", "engine_index"]
+    found = _in_order(_of_lanes(samples).select(*_READ, "lane"))
+    # A column without any value costs nothing from here on where it is said to be one null.
+    empty = [column for column in found.iter_columns() if column.null_count() == found.height]
+    return found.with_columns(pl.lit(None, one.dtype).alias(one.name) for one in empty)
+
+
+def _of_lanes(samples: pl.DataFrame) -> pl.DataFrame:
+    group = [name for name in ("dp_rank", "engine_index") if not _alike(samples[name])]
+    staged = not (_alike(samples["pp_rank"]) and _alike(samples["tp_rank"]))
+    if not group and not staged:
+        return samples.with_columns(lane=pl.lit(0, pl.UInt32))
+    group = group or ["dp_rank"]
+    stage = (pl.col("pp_rank").fill_null(0), pl.col("tp_rank").fill_null(0))
     lanes = (
-        samples.select(
-            *group, _pp=pl.col("pp_rank").fill_null(0), _tp=pl.col("tp_rank").fill_null(0)
-        )
+        samples.select(*group, _pp=stage[0], _tp=stage[1])
         .unique()
         .sort(*group, "_pp", "_tp", nulls_last=False)
         .unique(group, keep="first", maintain_order=True)
         .with_row_index("lane")
     )
-    stage = (pl.col("pp_rank").fill_null(0), pl.col("tp_rank").fill_null(0))
-    # Of several rotated files the one that began earlier comes first.
-    begun = pl.col("ts").min().over("file_id")
+    found = samples.join(lanes, on=group, how="left", nulls_equal=True)
     return (
-        samples.join(lanes, on=group, how="left", nulls_equal=True)
-        .filter((stage[0] == pl.col("_pp")) & (stage[1] == pl.col("_tp")))
-        .drop("_pp", "_tp")
-        .sort(begun, "file_id", "byte_offset")
+        found.filter((stage[0] == pl.col("_pp")) & (stage[1] == pl.col("_tp"))) if staged else found
     )
+
+
+def _in_order(samples: pl.DataFrame) -> pl.DataFrame:
+    """Of several rotated files the one that began earlier comes first."""
+    if _alike(samples["file_id"]):
+        return samples.sort("byte_offset")
+    return samples.sort(pl.col("ts").min().over("file_id"), "file_id", "byte_offset")
+
+
+def _alike(values: pl.Series) -> bool:
+    """Whether all rows hold one value, or none holds any."""
+    nulls = values.null_count()
+    return nulls == len(values) or (nulls == 0 and bool((values == values[0]).all()))
 
 
 def windows(samples: pl.DataFrame) -> pl.DataFrame:
@@ -193,17 +223,23 @@ def _alone(rows: pl.DataFrame, everything: pl.DataFrame) -> pl.DataFrame:
     """The windows during which no other lane had a request running."""
     if everything["lane"].n_unique() < 2 or not rows.height:
         return rows
-    busy = everything.filter((pl.col("running_reqs") > 0) & pl.col("interval_s").is_not_null())
+    busy = everything.select("lane", "ts", "interval_s", "running_reqs").filter(
+        (pl.col("running_reqs") > 0) & pl.col("interval_s").is_not_null()
+    )
+    overlaps = _overlaps(_span(busy), _span(rows))
     kept = []
-    for (lane,), own in rows.group_by("lane", maintain_order=True):
-        others = busy.filter(pl.col("lane") != lane)
-        start, end = _span(own)
-        starts, ends = _span(others)
-        overlaps = np.searchsorted(np.sort(starts), end) - np.searchsorted(
-            np.sort(ends), start, side="right"
-        )
-        kept.append(own.filter(pl.Series(overlaps <= 0)))
+    for (lane,), own in rows.with_columns(_n=overlaps).group_by("lane", maintain_order=True):
+        inside = _overlaps(_span(busy.filter(pl.col("lane") == lane)), _span(own))
+        kept.append(own.filter(own["_n"] <= pl.Series(inside)).drop("_n"))
     return pl.concat(kept)
+
+
+def _overlaps(busy: tuple[Floats, Floats], asked: tuple[Floats, Floats]) -> npt.NDArray[np.int64]:
+    """How many of the busy spans have a moment in common with each of those asked about."""
+    starts, ends = busy
+    start, end = asked
+    before = np.searchsorted(np.sort(starts, kind="stable"), end)
+    return np.asarray(before - np.searchsorted(np.sort(ends, kind="stable"), start, side="right"))
 
 
 def _span(rows: pl.DataFrame) -> tuple[Floats, Floats]:
@@ -217,7 +253,7 @@ def peak_log_tok_s(rows: pl.DataFrame) -> Number:
 
     Windows after idleness are left out: nobody knows when in them their tokens were made.
     """
-    known = measured(rows).filter(
+    known = measured(rows.select("lane", "ts", "interval_s", "tokens", "window")).filter(
         pl.col("window").is_in(["steady", "mixed"]) & pl.col("ts").is_not_null()
     )
     if not known.height:
@@ -246,14 +282,37 @@ def _placed(lane: pl.DataFrame) -> tuple[Floats, Floats]:
     """
     stamp = lane["ts"].to_physical().to_numpy() / _SECOND
     length = lane["interval_s"].to_numpy()
-    slack = np.where(stamp % 1 == 0, 0.999999, 0.0)
-    ends = np.empty(len(stamp))
-    before = -np.inf
-    for i, (at, long, loose) in enumerate(zip(stamp, length, slack, strict=True)):
-        before = min(max(before + long, at), at + loose)
-        ends[i] = before
+    ends = _ends(stamp, length, np.where(stamp % 1 == 0, stamp + 0.999999, stamp))
     starts = np.maximum(ends - length, np.append(-np.inf, ends[:-1]))
     return starts, ends
+
+
+def _ends(stamp: Floats, length: Floats, latest: Floats, guesses: int = _GUESSES) -> Floats:
+    """Where each window ends: its length after the one before, but from its stamp to `latest`.
+
+    Every end hangs on the one before. All are guessed at once, and those after a guess that was
+    wrong once more: few windows pass a wrong guess on for long. What is left after `guesses` goes
+    one by one.
+    """
+    ends = stamp.copy()
+    wrong = np.arange(len(stamp))
+    for _ in range(guesses):
+        previous = np.where(wrong > 0, ends[wrong - 1], -np.inf)
+        better = np.minimum(np.maximum(previous + length[wrong], stamp[wrong]), latest[wrong])
+        changed = better != ends[wrong]
+        ends[wrong[changed]] = better[changed]
+        wrong = wrong[changed] + 1
+        wrong = wrong[wrong < len(stamp)]
+        if not len(wrong):
+            return ends
+    for first in wrong.tolist():
+        for i in range(first, len(stamp)):
+            before = ends[i - 1] if i else -np.inf
+            end = min(max(before + length[i], stamp[i]), latest[i])
+            if end == ends[i]:
+                break
+            ends[i] = end
+    return ends
 
 
 def ranks_seen(samples: pl.DataFrame) -> int:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data import speculation
 from data import windows as w
 from data.run_data import RunData
+from data.windows import Floats
 from parsers import records
 from tests import logs, simulator
 from tests.frames import decode
@@ -185,3 +190,55 @@ def test_real_single_streams_agree_with_their_client(name: str) -> None:
     client = json.loads((folder / "bench" / "c1.jsonl").read_text())
     stream = w.single_stream_tok_s(run.windows)
     assert stream.value == pytest.approx(client["output_throughput"], rel=0.02)
+
+
+def _one_by_one(stamp: Floats, length: Floats, latest: Floats) -> list[float]:
+    before, found = -np.inf, []
+    for at, long, last in zip(stamp, length, latest, strict=True):
+        before = min(max(before + long, at), last)
+        found.append(float(before))
+    return found
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.2, 0.9, 1.0, 1.1, 7.3]))),
+    st.sampled_from([0, 1, 3, w._GUESSES]),
+    st.booleans(),
+)
+def test_ends_guessed_at_once_are_those_found_one_by_one(
+    steps: list[tuple[int, float]], guesses: int, whole: bool
+) -> None:
+    stamp = np.cumsum([0.1 * step for step, _ in steps], dtype=np.float64)
+    stamp = np.floor(stamp) if whole else stamp
+    length = np.array([long for _, long in steps])
+    latest = np.where(stamp % 1 == 0, stamp + 0.999999, stamp)
+    assert w._ends(stamp, length, latest, guesses).tolist() == _one_by_one(stamp, length, latest)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 40), st.integers(1, 5), st.integers(0, 2)),
+        min_size=1, max_size=60,
+    )
+)  # fmt: skip
+def test_a_window_is_alone_where_no_window_of_another_rank_overlaps(
+    drawn: list[tuple[int, int, int, int]],
+) -> None:
+    found = rows(*(
+        decode(second, dp_rank=rank, interval_s=float(long), running_reqs=running)
+        for rank, second, long, running in drawn
+    ))  # fmt: skip
+    spans = [
+        (row["lane"], row["ts"] - timedelta(seconds=row["interval_s"]), row["ts"], row)
+        for row in found.iter_rows(named=True)
+    ]
+    lonely = [
+        row for lane, start, end, row in spans
+        if not any(
+            lane != other and row_of["running_reqs"] > 0 and begun < end and ended > start
+            for other, begun, ended, row_of in spans
+        )
+    ]  # fmt: skip
+    key = ["lane", "ts", "interval_s", "running_reqs"]
+    kept = w._alone(found, found).select(key).sort(key)
+    assert kept.rows() == sorted(tuple(row[name] for name in key) for row in lonely)
