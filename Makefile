@@ -22,7 +22,7 @@ help:
 	echo "make check                lint, format, types, import rules"
 	echo "make speed                import speed and live latency, as a table"
 	echo "make tour                 the pictures of docs/tour.md, from the demo"
-	echo "make soak                 the long tests: kills, sequences, many sources"
+	echo "make soak                 the long tests: kills, sequences, many sources, large stores"
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
@@ -88,6 +88,7 @@ soak: install-dev
 	$(BIN)/python -m tests.soak.model
 	$(BIN)/python -m tests.soak.many
 	$(BIN)/python -m tests.soak.fleet
+	$(BIN)/python -m tests.soak.big
 
 define apt
 echo "Installing $(1) ..."; \

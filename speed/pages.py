@@ -26,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import duckdb  # noqa: E402
 import polars as pl  # noqa: E402
 import streamlit as st  # noqa: E402
 from streamlit.testing.v1 import AppTest  # noqa: E402
@@ -88,7 +89,7 @@ class Following(Supervisor):
     def __init__(self, store: Store, run: dict[str, Any]) -> None:
         super().__init__(store, [])
         self._run = run
-        self._last = cut(LOG.read_bytes(), status.TAIL_LINES, f"{RUNS - 1:016x}", 200_000)
+        self._last = cut(LOG.read_bytes(), status.TAIL_LINES, run["file_id"], 200_000)
 
     def status(self) -> list[SourceStatus]:
         """The source of the newest run, being followed."""
@@ -104,16 +105,17 @@ class Following(Supervisor):
         return self._last[-n:]
 
 
-def stored(runs: int, samples: int) -> Path:
-    """The store, made once and kept in the temporary folder."""
+def stored(runs: int, samples: int, folder: Path | None = None) -> Path:
+    """The store, made once and kept in this folder, else in the temporary one."""
     made_by = [Path(big_store.__file__), *sorted((ROOT / "data").glob("*.sql"))]
     name = hashlib.sha256(b"".join(path.read_bytes() for path in made_by)).hexdigest()[:12]
-    path = Path(tempfile.gettempdir()) / "servescope-speed" / f"{name}-{runs}-{samples}.duckdb"
+    kept = folder or Path(tempfile.gettempdir()) / "servescope-speed"
+    path = kept / f"{name}-{runs}-{samples}.duckdb"
     if not path.exists():
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         print(f"Making a store of {runs} runs and {samples:,} samples ...", file=sys.stderr)
-        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            unfinished = Path(folder) / "store.duckdb"
+        with tempfile.TemporaryDirectory(dir=path.parent) as building:
+            unfinished = Path(building) / "store.duckdb"
             with Store.open(unfinished, bulk=True) as store:
                 big_store.build(store, runs, samples)
             unfinished.rename(path)
@@ -149,8 +151,7 @@ def pages(runs: pl.DataFrame) -> list[tuple[str, str, dict[str, Any]]]:
     """What is opened: in words, page, parameters of the address."""
     longest = runs.row(0, named=True)
     usual = runs.filter(pl.col("n_decode") > 0, dp=1)["run_id"]
-    n = longest["n_decode"] + longest["n_prefill"] + longest["n_stats"] + longest["n_spec"]
-    whole = f"the longest run ({n:,} samples)"
+    whole = "the longest run"
     return [
         ("Live", "live", {}),
         (f"Live, all of {whole}", "live", {"run": longest["run_id"], "window": "whole run"}),
@@ -212,7 +213,7 @@ def _second(run: dict[str, Any], nth: int) -> Frames:
     """A line of each rank."""
     at = run["last_ts"] + timedelta(seconds=nth)
     rows = [
-        {"run_id": run["run_id"], "source_id": run["source_id"], "file_id": f"{RUNS - 1:016x}",
+        {"run_id": run["run_id"], "source_id": run["source_id"], "file_id": run["file_id"],
          "byte_offset": 2**40 + 1000 * nth + rank, "line_no": 2**30 + 8 * nth + rank, "ts": at,
          "ts_inferred": False, "engine": "sglang", "kind": "decode", "dp_rank": rank,
          "running_reqs": 4, "queued_reqs": 0, "kv_usage": 0.4, "gen_tok_s": 400.0 + rank,
@@ -240,46 +241,81 @@ def told(words: str, times_ms: list[float], bars: str) -> str:
     return f"| {words} | {statistics.median(times_ms):.0f} | {p95:.0f} | {bars} |"
 
 
-def measured(runs: int, samples: int) -> Iterator[str]:
-    """Everything, as Markdown."""
-    source = stored(runs, samples)
-    with tempfile.TemporaryDirectory(prefix="servescope-speed-") as folder:
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The pages of one store."""
+
+    runs: int
+    samples: int
+    longest: int  # samples of the longest run
+    size_bytes: int
+    first: list[tuple[str, list[Took]]]  # by page
+    changed: list[Took]  # Live, a second of lines stored
+    unchanged_ms: list[float]  # Live, nothing stored
+    charts: Charts
+
+
+def measured(source: Path, runs: int, samples: int) -> Measured:
+    """Every page of a copy of this store."""
+    with tempfile.TemporaryDirectory(prefix="servescope-speed-", dir=source.parent) as folder:
         path = Path(folder) / "store.duckdb"
         shutil.copy(source, path)
         with Store.open(path) as store:
             with store.cursor() as con:
                 known = queries.runs_table(con)
-            newest = known.row(0, named=True)
+                newest = known.row(0, named=True)
+                newest["file_id"] = _file_of(con, newest["run_id"])
             context.enter(context.Context(store, Following(store, newest)))
             taken, charts = first_answers(known)
             changed, unchanged = refreshes(store, newest)
-    size = source.stat().st_size / 1e6
-    yield f"A store of {runs:,} runs and {samples:,} samples, {size:,.0f} MB. Times of the server."
+    longest = sum(newest[f"n_{kind}"] for kind in ("decode", "prefill", "stats", "spec"))
+    size = source.stat().st_size
+    return Measured(runs, samples, longest, size, taken, changed, unchanged, charts)
+
+
+def _file_of(con: duckdb.DuckDBPyConnection, run_id: str) -> str:
+    query = "SELECT max(file_id) FROM sample_groups WHERE run_id = $run_id"
+    row = con.execute(query, {"run_id": run_id}).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def in_words(found: Measured) -> Iterator[str]:
+    """Everything, as Markdown."""
+    yield (
+        f"A store of {found.runs:,} runs and {found.samples:,} samples, {found.longest:,} of them "
+        f"in the longest run; {found.size_bytes / 1e6:,.0f} MB. Times of the server."
+    )
     yield ""
-    yield from table(taken)
+    yield from table(found.first)
     yield ""
     yield "| Live is refreshed | median ms | 95th ms | bars ms |"
     yield "| --- | ---: | ---: | --- |"
     median, p95 = REFRESH_BARS_MS
     bars = f"{median:.0f} and {p95:.0f}"
-    yield told("a second of lines was stored", [1000 * one.clock for one in changed], bars)
-    yield told("the same, processor", [1000 * one.processor for one in changed], bars)
-    yield told("nothing was stored", unchanged, f"{UNCHANGED_BAR_MS:.0f}")
+    yield told("a second of lines was stored", [1000 * one.clock for one in found.changed], bars)
+    yield told("the same, processor", [1000 * one.processor for one in found.changed], bars)
+    yield told("nothing was stored", found.unchanged_ms, f"{UNCHANGED_BAR_MS:.0f}")
     yield ""
     yield (
-        f"The fullest chart had {charts.marks:,} marks (bar: {MOST_MARKS:,}), the longest series "
-        f"{charts.points} points (bar: {MOST_POINTS})."
+        f"The fullest chart had {found.charts.marks:,} marks (bar: {MOST_MARKS:,}), the longest "
+        f"series {found.charts.points} points (bar: {MOST_POINTS})."
     )
+
+
+def prepare() -> None:
+    """Have pages run here as in a server."""
+    logging.disable(logging.WARNING)  # Streamlit tells that no server is running
+    settings.pin()  # as a server has it: without, every element of a page is counted as well
 
 
 def main() -> int:
     """Measure and print."""
-    logging.disable(logging.WARNING)  # Streamlit tells that no server is running
-    settings.pin()  # as a server has it: without, every element of a page is counted as well
+    prepare()
     counts = [int(count) for count in sys.argv[1:]]
     runs, samples = [*counts, *(RUNS, SAMPLES)[len(counts) :]]
     begun = time.monotonic()
-    print("\n".join(measured(runs, samples)))
+    print("\n".join(in_words(measured(stored(runs, samples), runs, samples))))
     print(f"Pages measured in {time.monotonic() - begun:.0f} s.", file=sys.stderr)
     return 0
 
