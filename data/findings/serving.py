@@ -64,9 +64,10 @@ def graph_off_when_large(case: Case) -> Iterator[Finding]:
 
 def slowed_by_prefill(case: Case) -> Iterator[Finding]:
     """Decode stands still while prompts are computed."""
-    counts = case.busy.filter(pl.col("window") == "steady").group_by("running_reqs").len()
+    busy = case.busy.select("window", "running_reqs", "tokens", "interval_s", "ts", "line_no")
+    counts = busy.filter(pl.col("window") == "steady").group_by("running_reqs").len()
     usual = counts.filter(pl.col("len") >= _MIN_WINDOWS)["running_reqs"].to_list()
-    rows = case.busy.filter(pl.col("running_reqs").is_in(usual))
+    rows = busy.filter(pl.col("running_reqs").is_in(usual))
     mixed = rows.filter(pl.col("window") == "mixed")
     if mixed.height < _MIN_WINDOWS or share(mixed, case.busy) < 0.2:
         return
@@ -93,7 +94,10 @@ def slowed_by_prefill(case: Case) -> Iterator[Finding]:
 
 def _usual_count(case: Case) -> pl.DataFrame:
     """The steady windows of the running count with most of them, with KV tokens per request."""
-    rows = case.run.steady.filter(pl.col("kv_tokens") > 0)
+    rows = case.run.steady.select(
+        "running_reqs", "kv_tokens", "tokens", "interval_s", "accept_len", "request_steps", "ts",
+        "line_no",
+    ).filter(pl.col("kv_tokens") > 0)  # fmt: skip
     if not rows.height:
         return rows.with_columns(kv=pl.lit(0.0))
     counts = rows.group_by("running_reqs").len().sort("len", "running_reqs")
