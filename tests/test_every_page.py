@@ -1,23 +1,28 @@
 """Every page in a browser on every kind of store: no exception, no error in its console.
 
-Pictures of what was seen are left in artifacts/pages, wide and narrow.
+Pictures of what was seen are left in artifacts/pages: of the bundled runs each page wide and light,
+narrow and dark. What a page says on each store is held by test_page_matrix, without a browser;
+here are those pages whose charts, tables and scripts differ by store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from data import queries
 from data.store import Store
 from ingest.imports import import_paths
-from tests.growing import decodes, sglang_boot, writing
-from tests.pages import SAMPLES
-from tests.server import browser, served
+from ingest.supervisor import SourceSpec, Supervisor
+from tests import app_here
+from tests.growing import decodes, sglang_boot, until, writing
+from tests.server import browser
 from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
 
 pytestmark = pytest.mark.timeout(600)
@@ -26,24 +31,77 @@ PAGES = ("Runs", "Compare", "Bench", "Incidents", "Explore", "Sources", "Metrics
 WIDE, NARROW, HEIGHT = 1280, 390, 1400
 
 
+@dataclass(frozen=True)
+class Reader:
+    """One browser page for all stores: its scripts are read once. Its console must stay empty."""
+
+    page: Page
+    url: str
+    complaints: Complaints
+    look: app_here.Look
+
+    def opens(self, store: Store, supervisor: Supervisor | None = None) -> None:
+        """Begin anew at the first page, over this store."""
+        self.look(store, supervisor)
+        self.page.goto(self.url)
+        settled(self.page)
+
+    def goes_to(self, name: str) -> None:
+        """By the link in the head."""
+        self.page.get_by_role("link", name=name, exact=True).first.click(timeout=WAIT_MS)
+        self.arrives(path_of(name))
+
+    def goes_back_to(self, name: str) -> None:
+        """As often as needed: a page that completes its address stands in the history twice."""
+        path = path_of(name)
+        while (there := self.page.evaluate("location.pathname")) != path:
+            assert there.startswith("/"), f"{name} was passed"
+            self.page.go_back()
+        settled(self.page)
+
+    def arrives(self, path: str) -> None:
+        self.page.wait_for_function("path => location.pathname === path", arg=path, timeout=WAIT_MS)
+        settled(self.page)
+
+    def pictures(self, name: str) -> None:
+        """Keep how it looks; it must fit its screen."""
+        width = self.page.viewport_size["width"] if self.page.viewport_size else 0
+        self.page.screenshot(path=PICTURES / f"{name}-{width}.png")
+        assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+
+    def becomes(self, width: int, scheme: Literal["light", "dark"]) -> None:
+        """Another screen."""
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.page.wait_for_function(
+            "width => document.body.clientWidth === width", arg=width, timeout=WAIT_MS
+        )
+
+
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def kept() -> Iterator[ExitStack]:
+    """Stores, closed when no page can ask them any more."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def opened(demo: Store, kept: ExitStack) -> Iterator[Reader]:
     PICTURES.mkdir(parents=True, exist_ok=True)
-    with browser() as opened:
-        yield opened
+    with app_here.app(demo) as (url, look), browser() as chromium:
+        context = chromium.new_context(viewport={"width": WIDE, "height": HEIGHT})
+        page = context.new_page()
+        complaints = Complaints()
+        complaints.watch(page, url)
+        yield Reader(page, url, complaints, look)
 
 
-@contextmanager
-def opened(chromium: Browser, url: str) -> Iterator[Page]:
-    """A page whose console must stay empty."""
-    context = chromium.new_context(viewport={"width": WIDE, "height": HEIGHT})
-    page = context.new_page()
-    complaints = Complaints()
-    complaints.watch(page, url)
-    page.goto(url)
-    yield page
-    context.close()
-    assert complaints.found == []
+@pytest.fixture
+def reader(opened: Reader) -> Iterator[Reader]:
+    yield opened
+    said = list(opened.complaints.found)
+    opened.complaints.found.clear()
+    assert said == []
 
 
 def settled(page: Page) -> None:
@@ -57,82 +115,70 @@ def settled(page: Page) -> None:
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
 
-def pictured(page: Page, name: str, *, narrow: bool) -> None:
-    """Keep how it looks; narrow, it must fit its screen."""
-    page.screenshot(path=PICTURES / f"{name}-{WIDE}.png")
-    if not narrow:
-        return
-    page.set_viewport_size({"width": NARROW, "height": HEIGHT})
-    page.wait_for_function("width => document.body.clientWidth === width", arg=NARROW)
-    page.screenshot(path=PICTURES / f"{name}-{NARROW}.png")
-    assert page.evaluate("document.documentElement.scrollWidth") <= NARROW
-    page.set_viewport_size({"width": WIDE, "height": HEIGHT})
+def path_of(name: str) -> str:
+    return "/" if name == "Live" else f"/{name.lower()}"
 
 
-def walk(page: Page, store: str, *, narrow: bool = False) -> None:
-    """Through all pages by their links."""
-    for name in PAGES:
-        page.get_by_role("link", name=name, exact=True).first.click(timeout=WAIT_MS)
-        path = "/" if name == "Live" else f"/{name.lower()}"
-        page.wait_for_function("path => location.pathname === path", arg=path, timeout=WAIT_MS)
-        settled(page)
-        pictured(page, f"{store}-{name.lower()}", narrow=narrow)
-
-
-def look_at_run(page: Page, url: str, run_id: str, store: str, *, narrow: bool = False) -> None:
-    """The page that no link in the head leads to."""
-    page.goto(f"{url}/run?run={run_id}")
-    settled(page)
-    pictured(page, f"{store}-run", narrow=narrow)
-
-
-def newest(path: Path) -> str:
-    with Store.open(path) as store, store.cursor() as con:
+def newest(store: Store) -> str:
+    with store.cursor() as con:
         return str(queries.runs_named(con)["run_id"][0])
 
 
-def test_the_bundled_runs(tmp_path: Path, chromium: Browser) -> None:
-    path = tmp_path / "store.duckdb"
-    with Store.open(path) as store:
-        import_paths(store, [str(SAMPLES)])
-    run_id = newest(path)
-    with served("up", "--store", str(path)) as url, opened(chromium, url) as page:
-        walk(page, "demo", narrow=True)
-        look_at_run(page, url, run_id, "demo", narrow=True)
+def test_the_bundled_runs(demo: Store, reader: Reader) -> None:
+    """Forward by the links, wide and light; back as the browser goes back, narrow and dark."""
+    reader.page.goto(f"{reader.url}/run?run={newest(demo)}")  # no link in the head leads to it
+    settled(reader.page)
+    reader.pictures("demo-run")
+    walk(reader, "demo", *PAGES)
+    reader.becomes(NARROW, "dark")
+    for name in [*reversed(PAGES), "Run"]:
+        reader.goes_back_to(name)
+        reader.pictures(f"demo-dark-{name.lower()}")
+    reader.becomes(WIDE, "light")
 
 
-def test_many_runs(many_runs: Path, chromium: Browser) -> None:
-    run_id = newest(many_runs)
-    with served("up", "--store", str(many_runs)) as url, opened(chromium, url) as page:
-        walk(page, "many")
-        look_at_run(page, url, run_id, "many")
+def walk(reader: Reader, store: str, *names: str) -> None:
+    for name in names:
+        reader.goes_to(name)
+        reader.pictures(f"{store}-{name.lower()}")
 
 
-def test_an_empty_store(tmp_path: Path, chromium: Browser) -> None:
-    path = str(tmp_path / "store.duckdb")
-    with served("up", "--store", path) as url, opened(chromium, url) as page:
-        walk(page, "empty")
-        look_at_run(page, url, "none", "empty")
+def test_many_runs(many_runs: Path, reader: Reader, kept: ExitStack) -> None:
+    store = kept.enter_context(Store.open(many_runs))
+    reader.opens(store)
+    walk(reader, "many", "Runs", "Bench", "Incidents", "Live")
+    reader.page.goto(f"{reader.url}/run?run={newest(store)}")
+    settled(reader.page)
+    reader.pictures("many-run")
 
 
-def test_a_live_store_under_load(tmp_path: Path, chromium: Browser) -> None:
-    log, path = tmp_path / "server.log", tmp_path / "store.duckdb"
-    with (
-        writing(log),
-        served("up", str(log), "--store", str(path)) as url,
-        opened(chromium, url) as page,
-    ):
-        walk(page, "live")
+def test_an_empty_store(tmp_path: Path, reader: Reader, kept: ExitStack) -> None:
+    reader.opens(kept.enter_context(Store.open(tmp_path / "store.duckdb")))
+    walk(reader, "empty", "Runs", "Bench", "Explore", "Live")
 
 
-def test_a_damaged_store(tmp_path: Path, chromium: Browser) -> None:
-    log, path = tmp_path / "server.log", tmp_path / "store.duckdb"
+def test_a_live_store_under_load(tmp_path: Path, reader: Reader, kept: ExitStack) -> None:
+    log = tmp_path / "server.log"
+    store = kept.enter_context(Store.open(tmp_path / "store.duckdb"))
+    supervisor = Supervisor(store, [SourceSpec(str(log))])
+    with writing(log):
+        supervisor.start()
+        try:
+            until(lambda: store.revision > 0)
+            reader.opens(store, supervisor)
+            walk(reader, "live", "Sources", "Live")
+        finally:
+            supervisor.stop()
+
+
+def test_a_damaged_store(tmp_path: Path, reader: Reader, kept: ExitStack) -> None:
+    log = tmp_path / "server.log"
     log.write_bytes(sglang_boot() + decodes(0, 50))
-    with Store.open(path) as store:
-        import_paths(store, [str(log)])
-        with store.cursor() as con:
-            con.execute("DROP VIEW runs")
-    with served("up", "--store", str(path)) as url, opened(chromium, url) as page:
-        said = page.get_by_test_id("stAlert").filter(has_text="The store could not be read:")
-        expect(said.first).to_be_visible(timeout=WAIT_MS)
-        walk(page, "damaged")
+    store = kept.enter_context(Store.open(tmp_path / "store.duckdb"))
+    import_paths(store, [str(log)])
+    with store.cursor() as con:
+        con.execute("DROP VIEW runs")
+    reader.opens(store)
+    said = reader.page.get_by_test_id("stAlert").filter(has_text="could not be read:")
+    expect(said.first).to_be_visible(timeout=WAIT_MS)
+    walk(reader, "damaged", "Runs", "Explore")

@@ -247,24 +247,3 @@ def test_a_selected_run_opens_in_live(site: Site, page: Page) -> None:
     page.wait_for_url(re.compile("run=[0-9a-f]+"), timeout=WAIT_MS)
     chosen = page.get_by_role("combobox", name="Server or run")
     expect(chosen).to_have_value(re.compile("^sglang · 2026-11-29 15:00:12"), timeout=WAIT_MS)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-def test_screenshots(site: Site, chromium: Browser, scheme: str, width: int) -> None:
-    ARTIFACTS.mkdir(exist_ok=True)
-    site.append(*(decode(3 + n % 9, 300.0 + 40 * (n % 5), n % 3) for n in range(30)))
-    context = chromium.new_context(
-        color_scheme="dark" if scheme == "dark" else "light",
-        viewport={"width": width, "height": 1700},
-    )
-    page = context.new_page()
-    page.goto(site.url)
-    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5, timeout=WAIT_MS)
-    body = page.evaluate("document.documentElement.scrollWidth")
-    assert body <= width, "the page must not scroll sideways"
-    page.screenshot(path=ARTIFACTS / f"live-{scheme}-{width}.png")
-    page.goto(f"{site.url}/runs")
-    expect(page.get_by_test_id("stDataFrame")).to_be_visible(timeout=WAIT_MS)
-    page.screenshot(path=ARTIFACTS / f"runs-{scheme}-{width}.png")
-    context.close()

@@ -84,8 +84,9 @@ def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:
         placeholder="Choose one or more runs", wrap=True,
     )  # fmt: skip
     others = [run_id for run_id in others if run_id != base]
-    address["base"] = base
-    address["with"] = others
+    # At once and only where something is new: each change is a step of the browser's Back.
+    if (address.get("base"), address.get_all("with")) != (base, others):
+        address.from_dict({**address.to_dict(), "base": base, "with": others})
     return [base, *others]
 
 
