@@ -44,6 +44,7 @@ class LakeStore(Store):
         self._held_at: dict[str, float] = {}
         self._looked = (float("-inf"), 0)
         self._looking = threading.Lock()
+        self._mending = threading.Lock()
         self._upkeep = None if bulk or read_only else Upkeep(self, place)
 
     @classmethod
@@ -54,7 +55,7 @@ class LakeStore(Store):
             undone.callback(session.close)
             try:
                 read_only = not session.may_write()
-                con = lake.connect(place, session, read_only=read_only, bulk=bulk)
+                con = cls._attached(place, session, read_only, bulk)
                 undone.callback(con.close)
                 store = cls(place, con, session, bulk, read_only)
             except duckdb.Error as error:
@@ -73,17 +74,47 @@ class LakeStore(Store):
         with self._looking:
             at, known = self._looked
             if time.monotonic() - at >= LOOK_S:
-                with contextlib.suppress(duckdb.Error), self.cursor() as con:
+                with contextlib.suppress(duckdb.Error, StoreError), self.cursor() as con:
                     row = con.execute(f"SELECT id FROM {lake.NAME}.current_snapshot()").fetchone()
                     known = int(row[0]) if row else known
                 self._looked = (time.monotonic(), known)
             return known
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor for one user; close it after use."""
-        con = super().cursor()
-        con.execute(f"USE {lake.NAME}")
-        return con
+        """A cursor for one user; close it after use. StoreError while a lake that had broken
+        cannot be attached again."""
+        used = self._con
+        try:
+            return self._cursor(used)
+        except duckdb.FatalException:
+            return self._cursor(self._mended(used))
+
+    @staticmethod
+    def _cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        cursor = con.cursor()
+        cursor.execute(f"USE {lake.NAME}")
+        return cursor
+
+    def _mended(self, broken: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+        """A new DuckDB in place of one that refuses every statement.
+
+        A server that goes in the middle of an answer can be an internal error to the extension
+        (ducklake with DuckDB 1.5.5: "index 0 within vector of size 0"), and after one of these
+        DuckDB wants to be opened anew.
+        """
+        with self._mending:
+            if self._con is broken:
+                self._con = self._attached(self._place, self._session, self.read_only, self.bulk)
+            return self._con
+
+    @staticmethod
+    def _attached(
+        place: LakePlace, session: LakeSession, read_only: bool, bulk: bool
+    ) -> duckdb.DuckDBPyConnection:
+        try:
+            return lake.connect(place, session, read_only=read_only, bulk=bulk)
+        except duckdb.Error as error:
+            raise lake.explain(place, error) from error
 
     def announce(self, url: str) -> None:
         """Say under which address this process serves the store on this machine."""
@@ -152,9 +183,13 @@ class LakeStore(Store):
 
     def _before_append(self) -> None:
         self._refuse_if_read_only()
+        try:
+            self._writer.execute("SELECT 1")
+        except duckdb.FatalException:
+            self._writer = self.cursor()
 
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
-        self._refuse_if_read_only()
+        self._before_append()
         return super()._in_transaction(work)
 
     def _refuse_if_read_only(self) -> None:

@@ -246,17 +246,18 @@ class Store(ABC):
         self, source_id: str, kind: str, location: str, label: str | None, zone: str | None
     ) -> None:
         """Write down a source, unless its latest row says the same."""
-        with self._turn:
-            try:
-                latest = self._writer.execute(
-                    "SELECT kind, location, label, zone FROM sources "
-                    f'WHERE source_id = {literal(source_id)} ORDER BY "at" DESC LIMIT 1'
-                ).fetchone()
-                if latest != (kind, location, label, zone):
-                    values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
-                    self._writer.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
-            except duckdb.Error as error:
-                raise self.failure(error) from error
+
+        def work(con: duckdb.DuckDBPyConnection) -> bool:
+            latest = con.execute(
+                "SELECT kind, location, label, zone FROM sources "
+                f'WHERE source_id = {literal(source_id)} ORDER BY "at" DESC LIMIT 1'
+            ).fetchone()
+            if latest != (kind, location, label, zone):
+                values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
+                con.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
+            return False
+
+        self.transact(work)
 
     def __enter__(self) -> Store:
         return self
