@@ -20,6 +20,7 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
 
 from data.errors import SourceError, StoreError
 from data.store import Store
@@ -74,14 +75,14 @@ class Supervisor:
         }
         self._workers: dict[str, Worker] = {}
         self._writer: Writer | None = None
-        self._observer = Observer()
+        self._observer: BaseObserver | None = None
         self._alarms: dict[Path, _Alarm] = {}
         self._lock = threading.RLock()
 
     def start(self) -> None:
         """Start following."""
         self._writer = Writer(self._store, retry=True)
-        self._observer.start()
+        self._observer = _observer()
         with self._lock:
             for source_id, spec in self._specs.items():
                 if not spec.paused:
@@ -94,12 +95,14 @@ class Supervisor:
             self._workers.clear()
         for worker in workers:
             worker.stop()
-        self._observer.stop()
+        if self._observer is not None:
+            self._observer.stop()
         if self._writer is not None:
             self._writer.stop()
         for worker in workers:
             worker.join(JOIN_S)
-        self._observer.join()
+        if self._observer is not None:
+            self._observer.join()
         for board in self._boards.values():
             board.set(state=status.STOPPED)
 
@@ -223,11 +226,22 @@ class Supervisor:
         if alarm is None:
             alarm = self._alarms[folder] = _Alarm()
             try:
-                self._observer.schedule(alarm, str(folder), event_filter=NEWS)
+                if self._observer is not None:
+                    self._observer.schedule(alarm, str(folder), event_filter=NEWS)
             except OSError as error:
                 # Out of inotify watches, or a file system without: looking once a second remains.
                 _log.warning("%s: cannot be watched (%s); polling only", folder, error)
         alarm.wakes.setdefault(name, []).append(worker.wake)
+
+
+def _observer() -> BaseObserver | None:
+    try:
+        observer = Observer()
+        observer.start()
+    except OSError as error:  # a user may have 128 instances of inotify, of all programs
+        _log.warning("nothing can be watched (%s); polling only", error)
+        return None
+    return observer
 
 
 def _board(source_id: str, spec: SourceSpec) -> StatusBoard:

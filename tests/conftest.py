@@ -53,6 +53,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+KINDS = ("file", "lake")  # of stores
 
 
 @pytest.fixture
@@ -82,11 +83,33 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The same with the benchmark results beside the logs. What a test changes it puts back."""
     from data.store import Store
-    from ingest.imports import import_paths
 
     with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
-        import_paths(opened, [str(SAMPLES)])
+        _import_samples(opened)
         yield opened
+
+
+@pytest.fixture(scope="session")
+def demo_lake(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The same as a lake."""
+    from data.store import Store
+
+    with Store.open(postgres.lake(tmp_path_factory.mktemp("demo"))) as opened:
+        _import_samples(opened)
+        yield opened
+
+
+@pytest.fixture(params=["demo", "demo_lake"], ids=KINDS)
+def either_demo(request: pytest.FixtureRequest) -> Store:
+    """The same once as a file and once as a lake."""
+    found: Store = request.getfixturevalue(request.param)
+    return found
+
+
+def _import_samples(store: Store) -> None:
+    from ingest.imports import import_paths
+
+    import_paths(store, [str(SAMPLES)])
 
 
 @pytest.fixture(scope="session")
@@ -111,19 +134,16 @@ def postgres() -> Iterator[Postgres]:
     server.close()
 
 
-@pytest.fixture(params=["file", "lake"])
+@pytest.fixture(params=KINDS)
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> OpenStore:
     """Opens a store of the test's own: once a file, once a lake. One of the same name is the same.
 
-    What holds for both is tested on both. Of a file alone are: its lock, its kind, age and damage
-    (test_store_open; a lake has test_lake), schemas older than the first lake (test_migrations),
-    names and copies of files on one machine (test_one_reader; a lake has locks on sources), and
-    reading, pages and exports, which reach either store through the same `Store`.
+    What holds for both is tested on both; test_both_stores lists what is not, with its reason.
     """
     return _opener(request, tmp_path)
 
 
-@pytest.fixture(scope="module", params=["file", "lake"])
+@pytest.fixture(scope="module", params=KINDS)
 def open_module_store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> OpenStore:

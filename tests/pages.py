@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import streamlit
 from streamlit.testing.v1 import AppTest
 
-from dashboard import context
+from dashboard import context, live_state, picture, run_cache
 from data.store import Store
 from ingest.supervisor import Supervisor
 from parsers import records
@@ -25,6 +26,18 @@ HOSTILE = (
 )
 
 
+_last: list[Store] = []
+
+
+def forget() -> None:
+    """What the pages remember of the one store that a process has."""
+    streamlit.cache_resource.clear()
+    run_cache._kept.clear()
+    picture._changes.clear()
+    picture._drawn.clear()
+    live_state._seen.clear()
+
+
 def shown(
     page: Callable[[], None],
     store: Store,
@@ -34,6 +47,9 @@ def shown(
     state: Mapping[str, Any] | None = None,
 ) -> AppTest:
     """A page over this store, opened with these parameters in its address."""
+    if _last != [store]:
+        forget()
+        _last[:] = [store]
     context.enter(context.Context(store, supervisor or Supervisor(store, [])))
     test = AppTest.from_function(page, default_timeout=120)
     for name, value in (state or {}).items():

@@ -11,8 +11,8 @@ import pytest
 from dashboard import bench_view
 from dashboard.charts import bench as charts
 from data import legend, queries
-from data.store import Store
 from parsers import records
+from tests.postgres import OpenStore
 
 AT = datetime(2026, 6, 11, 10, 0)
 
@@ -55,8 +55,8 @@ def values(spec: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return list(spec["datasets"].values())
 
 
-def test_the_frames_of_runs_have_what_the_page_needs(tmp_path: Any) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+def test_the_frames_of_runs_have_what_the_page_needs(open_store: OpenStore) -> None:
+    with open_store() as store, store.cursor() as con:
         assert set(no_runs().columns) <= set(queries.runs_table(con).columns)
 
 

@@ -21,14 +21,15 @@ from ingest.commands import Commands
 from ingest.imports import Imported, import_paths
 from tests.command import fails, run, up
 from tests.growing import decodes, sglang_boot, until
+from tests.postgres import OpenStore
 
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
+def store(open_store: OpenStore) -> Iterator[Store]:
+    with open_store() as opened:
         yield opened
 
 

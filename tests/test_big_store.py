@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -18,14 +17,15 @@ from data.store import Store
 from parsers import records
 from tests import big_store
 from tests.frames import Frames, at, decode, samples
+from tests.postgres import OpenStore
 from tests.test_retention import roll
 
 KEYS = ["file_id", "byte_offset", "kind"]
 
 
 @pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("many") / "store.duckdb", bulk=True) as opened:
+def many(open_module_store: OpenStore) -> Iterator[Store]:
+    with open_module_store(bulk=True) as opened:
         big_store.build(opened, runs=21, samples=10_000)
         yield opened
 
@@ -89,7 +89,7 @@ def test_the_samples_of_a_time_are_counted_in_the_tables(many: Store) -> None:
             assert told > (0,)
 
 
-def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
+def test_windows_corrected_later_are_laid_over_them(open_store: OpenStore) -> None:
     rows = [
         decode(1),
         decode(2, interval_s=None, interval_from=None),
@@ -100,7 +100,7 @@ def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
         {"run_id": "r1", "file_id": "f", "byte_offset": 1000 * at, "interval_s": 0.25 * at}
         for at in (2, 3)
     ]
-    with Store.open(tmp_path / "store.duckdb") as store:
+    with open_store() as store:
         store.append(
             Frames(
                 samples=records.frame(rows, records.SAMPLES),
@@ -116,8 +116,8 @@ def test_windows_corrected_later_are_laid_over_them(tmp_path: Path) -> None:
     assert_frame_equal(found, told, check_column_order=False)
 
 
-def test_minutes_are_among_the_samples_of_a_run(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "store.duckdb") as store:
+def test_minutes_are_among_the_samples_of_a_run(open_store: OpenStore) -> None:
+    with open_store() as store:
         store.append(samples([decode(second) for second in range(1, 200)]), None)
         roll(store, at(125))
         with store.cursor() as con:

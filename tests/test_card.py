@@ -18,21 +18,23 @@ from ingest.importer import import_logs
 from ingest.status import SourceStatus, status_line
 from tests.command import run
 from tests.growing import decodes, sglang_boot
+from tests.postgres import OpenStore
 
 
-@pytest.fixture
-def logs(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Two servers that call their log the same; the second started later."""
-    found = [tmp_path / name / "server.log" for name in ("one", "two")]
+    folder = tmp_path_factory.mktemp("logs")
+    found = [folder / name / "server.log" for name in ("one", "two")]
     for number, path in enumerate(found):
         path.parent.mkdir()
         path.write_bytes(sglang_boot(100 * number) + decodes(200 * number, 40))
     return found
 
 
-@pytest.fixture
-def store(tmp_path: Path, logs: list[Path]) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
+@pytest.fixture(scope="module")
+def store(open_module_store: OpenStore, logs: list[Path]) -> Iterator[Store]:
+    with open_module_store() as opened:
         import_logs(opened, [str(path) for path in logs], label="base")
         yield opened
 

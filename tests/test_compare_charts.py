@@ -21,15 +21,18 @@ from data.spread import spread
 from data.store import Store
 from ingest.importer import import_logs
 from tests import capped
+from tests.postgres import OpenStore
 
 LENGTH, COST = 1.65, 1.7
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+def store(
+    open_module_store: OpenStore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("capped")
     logs = {"base": capped.base(), "eagle3": capped.speculative(LENGTH, COST)}
-    with Store.open(folder / "store.duckdb") as opened:
+    with open_module_store() as opened:
         for name, lines in logs.items():
             (folder / name).mkdir()
             log = folder / name / "server.log"

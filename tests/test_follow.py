@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from data.store import Store
+from ingest import supervisor
 from ingest.importer import import_logs
 from ingest.supervisor import SourceSpec, Supervisor
 from tests.growing import START, append, decodes, sglang_boot, until
@@ -294,3 +296,19 @@ def test_a_run_that_was_imported_while_it_ran_goes_on(store: Store, log: Path) -
         ("lost", START + timedelta(seconds=29), "org/model"),
         ("running", None, "org/next"),
     ]
+
+
+def test_without_inotify_a_log_is_polled(
+    log: Path, store: Store, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user may have 128 instances of it; using them all up here would disturb other programs."""
+
+    def none_left() -> None:
+        raise OSError(errno.EMFILE, "inotify instance limit reached")
+
+    monkeypatch.setattr(supervisor, "Observer", none_left)
+    log.write_bytes(sglang_boot() + decodes(0, 2))
+    with following(store, log):
+        until(lambda: numbers() == [0, 1], 60)
+        append(log, decodes(2, 1))
+        until(lambda: numbers() == [0, 1, 2], 60)

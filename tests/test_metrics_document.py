@@ -15,9 +15,9 @@ from data.compare import RATES
 from data.findings.rules import RULES
 from data.queries import LiveTiles
 from data.speculation import Economics
-from data.store import Store
 from data.token_check import Allowance
 from parsers.records import SAMPLES
+from tests.postgres import OpenStore
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
@@ -53,8 +53,8 @@ def measured(schema: pl.Schema) -> set[str]:
     } - PLACES
 
 
-def test_every_column_that_measures_is_documented(tmp_path: Path) -> None:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
+def test_every_column_that_measures_is_documented(open_store: OpenStore) -> None:
+    with open_store() as store, store.cursor() as con:
         columns = measured(queries.runs_table(con).schema)
         columns |= measured(queries.series_of_runs(con, [], 10.0).schema)
     columns |= measured(pl.Schema(SAMPLES)) | measured(pl.Schema(report.ROWS))

@@ -47,8 +47,8 @@ def _address(name: str, run_ids: list[str]) -> Mapping[str, str | list[str]]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_the_bundled_runs(demo: Store, name: str) -> None:
-    assert answered(name, demo)
+def test_the_bundled_runs(either_demo: Store, name: str) -> None:
+    assert answered(name, either_demo)
 
 
 @pytest.fixture(scope="module")

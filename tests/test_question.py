@@ -14,11 +14,12 @@ from data.question import select
 from data.store import Store
 from tests.command import run
 from tests.frames import decode, samples
+from tests.postgres import OpenStore
 
 
-@pytest.fixture
-def con(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as cursor:
+@pytest.fixture(scope="module")
+def con(open_module_store: OpenStore) -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_module_store() as store, store.cursor() as cursor:
         yield cursor
 
 
