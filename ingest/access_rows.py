@@ -65,18 +65,19 @@ def rows(
             continue
         whole = end - start == offs.len()
         own = found.counts if whole else counted(found.rows.slice(start, end - start), found.said)
+        first = found.first if whole else 0
         for count in own:
             ts = times[count.minute, count.wrap_minute]
             run.saw(count.off, ts)
             minute = ts.replace(second=0, microsecond=0) if ts else None
             refused = count.status >= 400 and count.path not in HEALTH_PATHS
-            if refused and not _named(run, f"{count.method} {count.path}"):
-                told = replace(count, method="", path=OTHER_PATHS)
-            else:
-                told = replace(count, path=_redacted(count.path))
-            key = (run.run_id, minute, told.method, told.path, told.status)
+            method, path = count.method, _redacted(count.path)
+            if refused and not _named(run, f"{method} {count.path}"):
+                method, path = "", OTHER_PATHS
+            key = (run.run_id, minute, method, path, count.status)
             counts[key] = counts.get(key, 0) + count.n
             if refused:
+                told = replace(count, method=method, path=path, no=count.no + first)
                 event = events.setdefault(key, _event(place, run, told, ts) | {"count": 0})
                 event["count"] += count.n
     columns = zip(*((*key, n) for key, n in counts.items()), strict=True)

@@ -103,8 +103,9 @@ class Run:
         if self.first_off is None or off < self.first_off:
             self.first_off, self.facts["started_at"] = off, ts
         before_end = self.end_off is None or off <= self.end_off
-        if before_end and (self.latest is None or ts > datetime.fromisoformat(self.latest)):
-            self.latest = ts.isoformat()
+        said = ts.isoformat()  # texts of this form sort as their times do
+        if before_end and (self.latest is None or said > self.latest):
+            self.latest = said
 
     def end(self, state: str, off: int, ts: datetime | None) -> None:
         """Ends the run once; what follows the first end is its consequence."""

@@ -62,7 +62,7 @@ class Access:
     Attributes:
         rows: ROWS of them.
         said: SAID: what lines of one minute say, several times the same perhaps.
-        counts: the same summed up.
+        counts: the same summed up; the lines of each are counted from `first`.
         last_stamp: the block's last stamp, for those at the start of the next block.
         engine: sglang where they begin with its stamp in brackets (0.3.4 on), else None.
     """
@@ -72,6 +72,7 @@ class Access:
     counts: list[Count]
     last_stamp: str | None
     engine: str | None = None
+    first: int = 0
 
 
 def read(text: Text, forms: AccessForms, taken: Sequence[Taken]) -> tuple[Text, Access]:
@@ -148,7 +149,7 @@ def numbered(found: Access, first: int) -> Access:
     if not found.rows.height:
         return found
     rows = found.rows.with_columns(pl.col("no") + first)
-    return replace(found, rows=rows, counts=[replace(c, no=c.no + first) for c in found.counts])
+    return replace(found, rows=rows, first=first)
 
 
 def _last_stamp(text: Text) -> str | None:
