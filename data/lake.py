@@ -58,14 +58,12 @@ def connect(
             _attach(con, place, data_path, read_only=read_only)
             con.execute(f"USE {NAME}")
         # A thousand collectors that start at once take turns only where there is something to do.
-        if not read_only and not (made and session.fence_stands() and is_current(con)):
+        if not read_only and not (made and session.ready(newest_version()) and is_current(con)):
             with session.alone(MIGRATING):
                 if not made:
                     _attach(con, place, data_path, read_only=False)
                     con.execute(f"USE {NAME}")
-                migrate(con)
-                session.begin_statistics()
-                session.put_up_fence()  # the last: whoever finds it need not wait here
+                _upgrade(con, session)
         if read_only and (stored := stored_version(con)) != newest_version():
             raise StoreError(
                 f"is of schema {stored}, this Servescope knows {newest_version()}; start a "
@@ -82,6 +80,32 @@ def connect(
         con.close()
         raise
     return con
+
+
+def _upgrade(con: duckdb.DuckDBPyConnection, session: LakeSession) -> None:
+    """To the schema of this release, while processes of an older one are writing.
+
+    A step that copies a table would lose what they store meanwhile, so they are refused first.
+    """
+    stored, newest = stored_version(con), newest_version()
+    if stored is None or stored <= newest:
+        session.put_up_fence()
+        session.admit(newest)
+    try:
+        migrate(con)
+    except BaseException:
+        if stored is not None and stored < newest:
+            session.admit(stored)
+        raise
+    session.begin_statistics()
+    session.set_ready(newest)  # the last: whoever finds it need not wait here
+
+
+def tell(con: duckdb.DuckDBPyConnection, told: str) -> None:
+    """Tell the fence what the open transaction is, before its commit: lake_session.steps."""
+    con.execute(
+        f"CALL {NAME}.set_commit_message('servescope', 'append', extra_info => {literal(told)})"
+    )
 
 
 def _load(con: duckdb.DuckDBPyConnection, extension: str) -> None:
@@ -169,6 +193,11 @@ def explain(place: LakePlace, error: duckdb.Error) -> StoreError:
     first = text.splitlines()[0]
     if re.search(r"[Pp]ermission denied for|read.only", text):
         return StoreError(f"{place.name}: this role of PostgreSQL may only read ({first})")
+    if newer := re.search(r"servescope: schema (\d+)", text):
+        return StoreError(
+            f"{place.name}: a newer Servescope has upgraded it to schema {newer[1]}; upgrade this "
+            "one too, reading goes on where it stopped"
+        )
     if _AWAY.search(text):
         return StoreError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
     if re.search(r"No space left|[Oo]ut of disk|File too large|quota exceeded", text):

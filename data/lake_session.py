@@ -27,14 +27,21 @@ REFUSED = "servescope: stored already: "
 # Nothing but a long upkeep holds a lock for long; a process that stands still may hold it for ever.
 LOCK_WAIT_S = 120
 # One row for each file and each path: the seq of the latest checkpoint that was committed.
+# The row `schema` says of which schema a commit must be at least: it is raised before an upgrade,
+# which waits for commits under way, so none comes into tables that are being rewritten.
 # Commits take turns from here on to their end, so one whose process stands still is given up.
 _FENCE = """
 CREATE TABLE IF NOT EXISTS servescope_positions (name text PRIMARY KEY, seq bigint NOT NULL);
 CREATE OR REPLACE FUNCTION servescope_fence() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE step jsonb;
+DECLARE step jsonb; least bigint;
 BEGIN
     IF NEW.commit_extra_info LIKE '[{"servescope"%' THEN
+        SELECT seq INTO least FROM servescope_positions WHERE name = 'schema' FOR SHARE;
+        IF coalesce((NEW.commit_extra_info::jsonb->0->>'schema')::bigint, 0) < least THEN
+            RAISE EXCEPTION 'servescope: schema %', least;
+        END IF;
         FOR step IN SELECT * FROM jsonb_array_elements(NEW.commit_extra_info::jsonb) LOOP
+            CONTINUE WHEN step->>'seq' IS NULL;
             INSERT INTO servescope_positions AS p VALUES
                 (step->>'servescope', (step->>'seq')::bigint)
             ON CONFLICT (name) DO UPDATE SET seq = EXCLUDED.seq
@@ -71,14 +78,22 @@ WHERE end_snapshot IS NULL AND NOT EXISTS (
 )
 """
 _FENCE_HASH = hashlib.sha256(_FENCE.encode()).hexdigest()
-_FENCE_STANDS = (
-    "SELECT obj_description(to_regproc('servescope_fence'), 'pg_proc') = "
-    f"'{_FENCE_HASH}' AND EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'servescope_fence')"
+# What is written on the fence: which one it is, and the schema of tables that are all there.
+_SIGN = (
+    "SELECT coalesce(obj_description(to_regproc('servescope_fence'), 'pg_proc'), ''), "
+    "EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'servescope_fence')"
+)
+_ADMIT = (
+    "INSERT INTO servescope_positions VALUES ('schema', {schema}) "
+    "ON CONFLICT (name) DO UPDATE SET seq = EXCLUDED.seq"
 )
 
 
-def steps(checkpoints: Sequence[Checkpoint]) -> str:
-    """What a commit of these checkpoints tells the fence: each file goes on from where it was."""
+def steps(checkpoints: Sequence[Checkpoint], schema: int) -> str:
+    """What a commit of these checkpoints tells the fence: each file goes on from where it was.
+
+    `schema`: the version that its process writes. A commit without checkpoints tells it alone.
+    """
     after: dict[str, int | None] = {}
     seqs: dict[str, int] = {}
     for checkpoint in checkpoints:
@@ -86,9 +101,12 @@ def steps(checkpoints: Sequence[Checkpoint]) -> str:
         after.setdefault(name, checkpoint.after)
         seqs[name] = checkpoint.seq
         seqs[f"path {checkpoint.path}"] = checkpoint.seq
-    return json.dumps(
-        [{"servescope": name, "seq": seq, "after": after.get(name)} for name, seq in seqs.items()]
-    )
+    told: list[dict[str, str | int | None]] = [
+        {"servescope": name, "seq": seq, "after": after.get(name)} for name, seq in seqs.items()
+    ]
+    told = told or [{"servescope": "change"}]
+    told[0]["schema"] = schema
+    return json.dumps(told)
 
 
 def refused_file(text: str, checkpoints: Sequence[Checkpoint]) -> str | None:
@@ -187,20 +205,32 @@ class LakeSession:
         """Whether there is a lake in this database."""
         return self.ask("SELECT to_regclass('ducklake_metadata')")[0] is not None
 
-    def fence_stands(self) -> bool:
-        """Whether the catalog refuses what is stored already, in the way of this release."""
-        return bool(self.ask(_FENCE_STANDS)[0])
+    def ready(self, schema: int) -> bool:
+        """Whether all of this schema is there, behind the fence of this release."""
+        return self.ask(_SIGN) == (f"{_FENCE_HASH} {schema}", True)
 
     def put_up_fence(self) -> None:
         """Have the catalog refuse what is stored already.
 
         Only where it does not stand yet: putting it up waits for all commits.
         """
-        if self.fence_stands():
-            return
+        sign, stands = self.ask(_SIGN)
+        if not (stands and str(sign).startswith(_FENCE_HASH)):
+            with self._turn, self._told():
+                self._connection().execute(_FENCE)
+
+    def admit(self, schema: int) -> None:
+        """Have the catalog refuse commits of an older schema; waits for those under way."""
         with self._turn, self._told():
-            self._connection().execute(_FENCE)
-            self._connection().execute(f"COMMENT ON FUNCTION servescope_fence() IS '{_FENCE_HASH}'")
+            self._connection().execute(_ADMIT.format(schema=schema).encode())
+
+    def set_ready(self, schema: int) -> None:
+        """Say that all of this schema is there."""
+        sign = f"{_FENCE_HASH} {schema}"
+        with self._turn, self._told():
+            self._connection().execute(
+                f"COMMENT ON FUNCTION servescope_fence() IS '{sign}'".encode()
+            )
 
     def begin_statistics(self) -> None:
         """Give tables that were just made the statistics of an empty one.

@@ -19,8 +19,8 @@ from data.errors import ConflictError, StoreError
 from data.lake_place import LakePlace
 from data.lake_session import LakeSession
 from data.lake_upkeep import Upkeep
-from data.literal import literal
 from data.lock import StoreLock
+from data.migrate import newest_version
 from data.store import Store
 
 LOOK_S = 0.5  # how old the answer may be whether something new is stored
@@ -30,6 +30,8 @@ HELD_S = 2.0  # for so long a lock on a source is believed in
 class LakeStore(Store):
     """An open lake."""
 
+    # Commits that take a second come from a catalog that has more to do than it can.
+    rest_most_s = 2.0
     when_unreadable = "Reload the page when the PostgreSQL server of the store answers again."
 
     def __init__(
@@ -190,17 +192,19 @@ class LakeStore(Store):
 
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
         self._before_append()
-        return super()._in_transaction(work)
+
+        def told(con: duckdb.DuckDBPyConnection) -> bool:
+            stored = work(con)
+            lake.tell(con, lake_session.steps([], newest_version()))
+            return stored
+
+        return super()._in_transaction(told)
 
     def _refuse_if_read_only(self) -> None:
         if self.read_only:
             raise StoreError(f"{self.name}: this role of PostgreSQL may only read")
 
     def _commit(self) -> None:
-        if self._reached:
-            told = literal(lake_session.steps(self._reached))
-            self._writer.execute(
-                f"CALL {lake.NAME}.set_commit_message('servescope', 'append', extra_info => {told})"
-            )
+        lake.tell(self._writer, lake_session.steps(self._reached, newest_version()))
         self._writer.execute("COMMIT")
         self._looked = (float("-inf"), self._looked[1])

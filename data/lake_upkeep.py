@@ -14,7 +14,8 @@ from data import lake, space
 from data.errors import StoreError
 from data.fold import fold
 from data.lake_place import LakePlace
-from data.lake_session import ELECTED, UPKEEP, LakeSession
+from data.lake_session import ELECTED, UPKEEP, LakeSession, steps
+from data.migrate import newest_version
 
 if TYPE_CHECKING:
     from data.lake_store import LakeStore
@@ -62,6 +63,7 @@ class Upkeep:
                 con.execute("BEGIN TRANSACTION")
                 try:
                     fold(con)
+                    lake.tell(con, steps([], newest_version()))
                     con.execute("COMMIT")
                 except BaseException:
                     with contextlib.suppress(duckdb.Error):

@@ -71,6 +71,7 @@ class Store(ABC):
     """An open store. Safe to use from several threads: appends take turns."""
 
     read_only = False
+    rest_most_s = 0.4  # for so long at most a writer rests after a commit
     when_unreadable = (  # what to do then, for a page
         "Restart Servescope; if this line stays, start it with another --store and import the logs "
         "again."

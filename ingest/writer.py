@@ -23,7 +23,7 @@ RETRY_S = 0.5  # doubled with every failure up to
 MOST_RETRY_S = 2.0
 # After a commit of what is followed the writer rests twice as long as that took: the lines of fifty
 # sources come one by one, and a commit of all of them costs little more than one of each.
-REST_TIMES, REST_MOST_S = 2, 0.4
+REST_TIMES = 2
 OPEN_S = 5.0  # a transaction that rows are inserted into as they come
 _log = logging.getLogger(__name__)
 Entry = tuple[Append, Callable[[], object], int]  # with its number
@@ -156,7 +156,7 @@ class Writer:
             stored = self._commit(entries, more=not commit)
             if not self._gather:
                 now = time.monotonic()
-                self._rests_until = now + min(REST_MOST_S, REST_TIMES * (now - begun))
+                self._rests_until = now + min(self._store.rest_most_s, REST_TIMES * (now - begun))
             for _, done, _ in entries if stored else ():
                 done()
             if not self._open:

@@ -32,7 +32,10 @@ from tests.kill import ROOT, Server
 from tests.postgres import Postgres
 
 START_S = 300.0  # for a process to start, however busy the machine is
-RIGHT_S = 60.0  # for a dashboard to show what is stored
+RIGHT_S = 300.0  # for a dashboard to show what is stored
+UNREAD_S = 60.0  # for us to read the store again once its server is back
+GONE_S = 120.0  # for a process to end that was killed
+ANSWER_S = 60.0
 _COUNTS = (
     "SELECT source_id, count(*) AS n, count(DISTINCT kv_tokens) AS lines FROM samples "
     "GROUP BY source_id"
@@ -74,6 +77,7 @@ class Outcome:
     # A dashboard is back when its health answers, PostgreSQL when it takes connections, a
     # collector with its first commit.
     back_s: dict[str, list[float]] = field(default_factory=dict)
+    stood_s: float = 0.0  # for so long nothing of us ran; times around it are left out
     failed: list[str] = field(default_factory=list)  # deadlines that passed
 
     @property
@@ -81,6 +85,29 @@ class Outcome:
         """Each line is stored once, as one run a host, and no dashboard ever showed it twice."""
         whole = not self.missing and not self.repeated and self.runs == self.hosts
         return whole and not self.doubled_looks and not self.failed
+
+
+class Pulse:
+    """Tells for how long this process, and so most likely all of them, stood still."""
+
+    TICK_S, STOOD_S = 0.2, 2.0
+
+    def __init__(self) -> None:
+        self.stood_s = 0.0
+        self._stop = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def stop(self) -> None:
+        """No more is told."""
+        self._stop.set()
+
+    def _beat(self) -> None:
+        last = time.monotonic()
+        while not self._stop.wait(self.TICK_S):
+            now = time.monotonic()
+            if now - last > self.STOOD_S:
+                self.stood_s += now - last
+            last = now
 
 
 class Collector:
@@ -115,7 +142,7 @@ class Collector:
         """For good."""
         self._stop.set()
         self.kill()
-        self._thread.join(30)
+        self._thread.join(GONE_S)
         self.abandon()
         assert self._nursery.stdin is not None
         assert self._nursery.stdout is not None
@@ -126,7 +153,7 @@ class Collector:
         """Whatever it does."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._nursery.pid, signal.SIGKILL)
-        self._nursery.wait(10)
+        self._nursery.wait(GONE_S)
 
     def _keep_alive(self) -> None:
         assert self._nursery.stdin is not None
@@ -197,7 +224,7 @@ class Dashboard:
         """Without any warning."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(GONE_S)
 
     @property
     def process(self) -> int:
@@ -213,7 +240,7 @@ class Dashboard:
         control = ControlFile.read(self._control)
         if control is None:
             return []
-        return RemoteCommands(control).sql(_COUNTS, 1000, 10).to_dicts()
+        return RemoteCommands(control).sql(_COUNTS, 1000, ANSWER_S).to_dicts()
 
 
 class Fleet:
@@ -222,6 +249,7 @@ class Fleet:
     def __init__(self, folder: Path, hosts: int, dashboards: int, seed: int) -> None:
         self.outcome = Outcome(seed, hosts=hosts)
         self._rng = random.Random(seed)
+        self._pulse = Pulse()
         self._counting, self._restarting = threading.Lock(), threading.Lock()
         self._postgres = Postgres()
         self._location = self._postgres.lake(folder / "files")
@@ -236,6 +264,7 @@ class Fleet:
             Dashboard(self._location, folder / f"home{n}") for n in range(dashboards)
         ]
         self._reader = Store.open(self._location)
+        self._read_at = time.monotonic()  # when we could read it last, or its server came back
 
     def fire(self, seconds: float) -> None:
         """Kill one thing after another; collectors, dashboards and the server at once."""
@@ -271,7 +300,7 @@ class Fleet:
                 self._back("collector", killed)
                 self._until_right(self._rng.choice(self._dashboards), "collector")
                 break
-            time.sleep(0.1)
+            time.sleep(0.5)  # each look costs the servers what a look of a dashboard does
         return "collector"
 
     def _restart_server(self, deadline: float) -> str:
@@ -280,6 +309,7 @@ class Fleet:
             self._postgres.stop("immediate")
             killed = time.monotonic()
             self._postgres.start()
+            self._read_at = time.monotonic()
         self._back("postgres", killed)
         with ThreadPoolExecutor(len(self._dashboards)) as pool:
             boards = [board for board in self._dashboards if board.is_up()]
@@ -307,6 +337,8 @@ class Fleet:
     def end(self) -> Outcome:
         """Let everything be read, then count line by line."""
         out = self.outcome
+        self._pulse.stop()
+        out.stood_s = self._pulse.stood_s
         try:
             for server in self._servers:
                 server.stop()
@@ -317,8 +349,10 @@ class Fleet:
         except TimeoutError as error:
             out.failed += [str(error), *(collector.last_words for collector in self._collectors)]
         finally:
-            with contextlib.suppress(duckdb.Error):  # nothing is counted then, which is not exact
+            try:
                 self._count()
+            except (duckdb.Error, ServescopeError) as error:  # then nothing is counted
+                out.failed.append(f"not readable at the end: {error}")
             for collector in self._collectors:
                 collector.stop()
             for server in self._servers:
@@ -352,17 +386,27 @@ class Fleet:
         out.runs = int(runs[0]) if runs else 0
 
     def _stored(self) -> dict[str, int]:
-        """Lines of each source that are stored; none while PostgreSQL is away."""
-        with contextlib.suppress(duckdb.Error, ServescopeError), self._reader.cursor() as con:
-            return {source: n for source, n, _ in con.execute(_COUNTS).fetchall()}
-        return {}
+        """Lines of each source that are stored; none while PostgreSQL is away.
+
+        TimeoutError if the store stays unreadable: what we count and compare would be nothing.
+        """
+        try:
+            with self._reader.cursor() as con:
+                stored = {source: n for source, n, _ in con.execute(_COUNTS).fetchall()}
+        except (duckdb.Error, ServescopeError) as error:
+            unread_s = time.monotonic() - self._read_at
+            if unread_s > UNREAD_S and not self._restarting.locked():
+                raise TimeoutError(f"not readable for {unread_s:.0f} s: {error}") from error
+            return {}
+        self._read_at = time.monotonic()
+        return stored
 
     def _until_right(self, dashboard: Dashboard, victim: str) -> None:
         """Ask a dashboard until it shows what is stored now, unless it or the server goes again.
 
         The clock runs from here, while we look ourselves for what is stored.
         """
-        begun, process = time.monotonic(), dashboard.process
+        begun, process, stood_s = time.monotonic(), dashboard.process, self._pulse.stood_s
         stored = self._stored()
         while not self._shows(dashboard, stored):
             if not dashboard.is_up() or self._restarting.locked() or dashboard.process != process:
@@ -370,8 +414,12 @@ class Fleet:
             if time.monotonic() > begun + RIGHT_S:
                 raise TimeoutError(f"a dashboard was not right within {RIGHT_S:g} s")
             time.sleep(0.05)
+        time.sleep(self._pulse.TICK_S)  # it tells of a standstill when that is over
+        behind_s = time.monotonic() - begun - self._pulse.TICK_S
+        if self._pulse.stood_s > stood_s:
+            return
         with self._counting:
-            self.outcome.behind_s.setdefault(victim, []).append(time.monotonic() - begun)
+            self.outcome.behind_s.setdefault(victim, []).append(behind_s)
 
     def _shows(self, dashboard: Dashboard, stored: dict[str, int]) -> bool:
         try:

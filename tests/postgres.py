@@ -98,6 +98,6 @@ class Postgres:
         command: Sequence[str] = [str(self._programs / program), *arguments]
         user = _ACCOUNT if os.geteuid() == 0 else None
         subprocess.run(
-            command, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/", timeout=60,
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+            command, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/", timeout=600,
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PGCTLTIMEOUT": "300"},
         )  # fmt: skip

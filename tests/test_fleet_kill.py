@@ -13,7 +13,7 @@ SECONDS = 120.0
 
 
 @pytest.mark.beside
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_each_line_is_stored_once_whatever_is_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")

@@ -190,7 +190,7 @@ def test_opening_waits_for_no_commit(location: str) -> None:
     with psycopg.connect(place.conninfo) as commit:
         commit.execute(
             "INSERT INTO ducklake_snapshot_changes SELECT -1, NULL, 'x', 'x', '[{\"servescope\": "
-            '"file frozen", "seq": 1, "after": 0}]\''
+            '"file frozen", "seq": 1, "after": 0, "schema": 999}]\''
         )
         assert commit.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("15s",)
         with Store.open(location) as store:

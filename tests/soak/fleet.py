@@ -44,6 +44,7 @@ def main() -> int:
         f"{os.getloadavg()[1]:.0f}: {outcome.written} lines written, {outcome.stored} stored, "
         f"{outcome.missing} missing, {outcome.repeated} repeated, {outcome.runs} runs; "
         f"{outcome.looks} answers of dashboards, {outcome.doubled_looks} with a line twice; "
+        f"{outcome.stood_s:.0f} s in which the machine let nothing of it run; "
         f"kills: {outcome.kills}; deadlines that passed: {outcome.failed or 'none'}"
     )
     late = 0
