@@ -74,7 +74,7 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
     """The run now."""
     store = str(context.store.path)
     changes = _changes_of(context, run_id)
-    card, tiles = _state(context, store, run_id, changes)
+    card, latest, tiles = _state(context, store, run_id, changes)
     span = _span(card, WINDOWS[window])
     if span is None:
         return Picture(card, tiles, [], {}, None, (run_id, changes))
@@ -84,7 +84,7 @@ def picture(context: Context, run_id: str, window: str) -> Picture:
         bucket_s = (span[1] - span[0]).total_seconds() / _POINTS
         wait_s = min(bucket_s / 4, _LONGEST_WAIT_S)
         drawn = _drawn[run_id, window] = _Drawn(changes, monotonic(), wait_s)
-    made = _drawing(context, card, tiles, store, run_id, window, drawn.changes)
+    made = _drawing(context, card, latest, tiles, store, run_id, window, drawn.changes)
     of = (run_id, changes, drawn.changes)
     return Picture(card, tiles, made.figures, made.sparks, made.bench, of)
 
@@ -101,18 +101,20 @@ def _changes_of(context: Context, run_id: str) -> Changes:
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _state(
     _context: Context, store: str, run_id: str, changes: Changes
-) -> tuple[dict[str, Any], queries.LiveTiles | None]:
+) -> tuple[dict[str, Any], queries.Latest | None, queries.LiveTiles | None]:
     with _context.store.cursor() as con:
         card = queries.run_card(con, run_id)
         assert card is not None, run_id
         card["fault"] = queries.first_fault(con, run_id) if card["n_faults"] else None
-        return card, queries.live_tiles(con, card)
+        latest = queries.latest_samples(con, card)
+        return card, latest, queries.live_tiles(latest, card)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _drawing(
     _context: Context,
     _card: Mapping[str, Any],
+    _latest: queries.Latest | None,
     _tiles: queries.LiveTiles | None,
     store: str,
     run_id: str,
@@ -123,7 +125,7 @@ def _drawing(
     assert span is not None, run_id
     points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
     with _context.store.cursor() as con:
-        curves = queries.series(con, run_id, *span, points=points)
+        curves = queries.series(con, run_id, *span, points, _latest)
         events = marks(queries.marked_events(con, run_id), _card)
         written = queries.bench_written(con)
     served = bands(_bench(_context, store, run_id, written), span)

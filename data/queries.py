@@ -16,14 +16,13 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from data import minutes, one_run
+from data import curves, minutes, one_run
+from data.asked import asked
 from data.errors import CommandError
 from data.literal import literal
 
 _HERE = Path(__file__).parent
-_SERIES = (_HERE / "series.sql").read_text()
 _LONG_SERIES = (_HERE / "series_long.sql").read_text()
-_TILES = (_HERE / "tiles.sql").read_text()
 _COUNT = """
 WITH inside AS (
     SELECT s.ts FROM counted_timed s
@@ -48,6 +47,18 @@ FROM runs r LEFT JOIN run_summary s ON s.run_id = r.run_id
 MANY_SAMPLES = 40_000  # of more, neighbours are not looked at: a second takes too long to place
 
 MINUTE_S = 60.0
+_LATEST = timedelta(minutes=15)  # of a run that are read at once
+_SEEN = timedelta(minutes=10)  # in which a rank that is seen at all has printed
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The end of a run, read once for its tiles and its curves."""
+
+    minutely: bool  # some of the run was rolled up by minute
+    start: datetime
+    end: datetime  # the run's last stamp
+    rows: pl.DataFrame  # of data.curves.samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +87,14 @@ def runs_table(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     steady_tok_s, at1_s, decode_tok_s_at_1, accept_len, max_running, max_queued, max_kv_usage,
     max_gen_tok_s, n_faults, n_retractions; and ready_after_s, duration_s.
     """
-    return con.sql(
-        _RUNS + "ORDER BY coalesce(r.started_at, s.first_ts) DESC NULLS LAST, r.run_id"
-    ).pl()
+    return asked(
+        con, _RUNS + "ORDER BY coalesce(r.started_at, s.first_ts) DESC NULLS LAST, r.run_id"
+    )
 
 
 def run_card(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
     """The row of `runs_table` of one run; None if there is no such run."""
-    rows = con.sql(_RUNS + "WHERE r.run_id = $run_id", params={"run_id": run_id}).pl().to_dicts()
+    rows = asked(con, _RUNS + "WHERE r.run_id = $run_id", {"run_id": run_id}).to_dicts()
     return rows[0] if rows else None
 
 
@@ -100,7 +111,7 @@ def find_runs(con: duckdb.DuckDBPyConnection, text: str) -> list[str]:
     )
     for condition in named if text else ():
         query = f"SELECT run_id FROM runs WHERE {condition} ORDER BY started_at DESC NULLS LAST"
-        found = con.sql(query, params={"text": text}).pl()["run_id"].to_list()
+        found = asked(con, query, {"text": text})["run_id"].to_list()
         if len(found) > 1 and condition == named[2]:
             shown = ", ".join(sorted(found)[:5])
             raise CommandError(f"{text!r} means {len(found)} runs ({shown}); give a longer id")
@@ -128,10 +139,11 @@ def runs_named(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
 
     Columns: run_id, source_id, label, engine, engine_version, started_at.
     """
-    return con.sql(
+    return asked(
+        con,
         "SELECT run_id, source_id, label, engine, engine_version, started_at FROM runs "
-        "ORDER BY started_at DESC NULLS LAST, run_id"
-    ).pl()
+        "ORDER BY started_at DESC NULLS LAST, run_id",
+    )
 
 
 def baseline_runs(con: duckdb.DuckDBPyConnection) -> list[str]:
@@ -207,17 +219,29 @@ def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
     return row[0] if row else None
 
 
-def live_tiles(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> LiveTiles | None:
+def latest_samples(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> Latest | None:
+    """The end of a run, for `live_tiles` and `series`; None while it has no samples.
+
+    Args:
+        card: of `run_card`.
+    """
+    end = card["last_ts"]
+    if end is None:
+        return None
+    place = {"run_id": card["run_id"], "start": end - _LATEST, "end": end}
+    held = one_run.held(con, card["run_id"])
+    return Latest(held.by_minute, place["start"], end, curves.samples(con, held, place))
+
+
+def live_tiles(latest: Latest | None, card: Mapping[str, Any]) -> LiveTiles | None:
     """The latest values of a run over its ranks; None while it has no samples.
 
     Args:
         card: of `run_card`.
     """
-    if card["last_ts"] is None:
+    if latest is None:
         return None
-    last = {"run_id": card["run_id"], "last_ts": card["last_ts"]}
-    tiles = one_run.narrowed(_TILES, one_run.held(con, card["run_id"]))
-    ranks = con.sql(tiles, params=last).pl().to_dicts()
+    ranks = curves.latest(latest.rows.filter(pl.col("ts") >= latest.end - _SEEN)).to_dicts()
     expected, cap = card["dp"], card["max_running_requests"]
     return LiveTiles(
         last_ts=max(rank["last_ts"] for rank in ranks),
@@ -254,6 +278,7 @@ def series(
     start: datetime,
     end: datetime,
     points: int = 300,
+    latest: Latest | None = None,
 ) -> pl.DataFrame:
     """A run's curves between two times in at most `points` buckets of at least one second, or one
     minute where samples were rolled up by minute.
@@ -264,17 +289,26 @@ def series(
     the bucket, summed over ranks), prompt_tok_s, running_reqs and queued_reqs (last value of each
     rank that is not idle, summed) with gauges_at (their last stamp), kv_usage (worst rank's
     highest) with kv_at (its stamp), accept_len (weighted by request steps). A bucket without data
-    is absent.
+    is absent. `latest`: the end of this run, where it was read already.
     """
     span = (end - start).total_seconds()
+    if latest is not None and latest.start <= start and latest.end == end and not latest.minutely:
+        width = max(1.0, span / points)
+        rows = latest.rows.filter(pl.col("ts") >= start)
+        return curves.curves(rows, start, width, _buckets(span, width))
     place = {"run_id": run_id, "start": start, "end": end}
     held = one_run.held(con, run_id)
     many, minutely = _size(con, held, place)
     width = max(MINUTE_S if minutely else 1.0, span / points)
-    buckets = max(1, math.ceil(round(span / width, 9)))
+    buckets = _buckets(span, width)
+    if not many:
+        return curves.curves(curves.samples(con, held, place), start, width, buckets)
     shape = {"width": width, "buckets": buckets}
-    curves = one_run.narrowed(_LONG_SERIES if many else _SERIES, held)
-    return con.sql(curves, params=place | shape).pl()
+    return asked(con, one_run.narrowed(_LONG_SERIES, held), place | shape)
+
+
+def _buckets(span: float, width: float) -> int:
+    return max(1, math.ceil(round(span / width, 9)))
 
 
 def _size(
@@ -338,74 +372,82 @@ def _curve(
 
 def first_fault(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
     """The root of the run's last fault: title, detail; None if it had no fault."""
-    rows = con.sql(
+    rows = asked(
+        con,
         "SELECT title, detail FROM incidents WHERE run_id = $run_id AND class = 'fault' "
         "ORDER BY last_ts DESC NULLS LAST, byte_offset DESC LIMIT 1",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
     return rows.row(0, named=True) if rows.height else None
 
 
 def events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """A run's events in the order of the log: columns of parsers.records.EVENTS."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT * FROM events WHERE run_id = $run_id ORDER BY ts, file_id, byte_offset",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
 
 
 def marked_events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """The events of a run that charts mark: ts, kind, severity, title; in the order of time."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT ts, kind, severity, title FROM events WHERE run_id = $run_id AND ts IS NOT NULL "
         "AND (severity = 'fault' OR kind IN ('ready', 'retraction', 'fault', 'stop')) "
         "ORDER BY ts, file_id, byte_offset",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
 
 
 def run_incidents(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """A run's faults and warnings, one row a cause, in the order of time: columns of the view."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT * FROM incidents WHERE run_id = $run_id AND severity <> 'info' "
         "ORDER BY first_ts NULLS FIRST, byte_offset",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
 
 
 def sources(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     """Every source ever read: source_id, kind, location, label, zone, at; one row each."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT * FROM sources QUALIFY row_number() OVER "
-        '(PARTITION BY source_id ORDER BY "at" DESC) = 1 ORDER BY source_id'
-    ).pl()
+        '(PARTITION BY source_id ORDER BY "at" DESC) = 1 ORDER BY source_id',
+    )
 
 
 def ingest_log(con: duckdb.DuckDBPyConnection, source_id: str | None = None) -> pl.DataFrame:
     """What reading noticed, newest first: columns of parsers.records.INGEST_LOG."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT * FROM ingest_log WHERE $source_id IS NULL OR source_id = $source_id "
         'ORDER BY "at" DESC',
-        params={"source_id": source_id},
-    ).pl()
+        {"source_id": source_id},
+    )
 
 
 def access_counts(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """Requests of a run by minute, method, path and status; column n."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT minute, method, path, status, sum(n)::BIGINT AS n FROM access_counts "
         "WHERE run_id = $run_id GROUP BY ALL ORDER BY ALL",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
 
 
 def bench_points(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
     """The benchmark points joined to a run: columns of the view, by concurrency."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT * FROM bench_points WHERE run_id = $run_id "
         "ORDER BY concurrency NULLS LAST, request_rate NULLS LAST, started_at, bench_id",
-        params={"run_id": run_id},
-    ).pl()
+        {"run_id": run_id},
+    )
 
 
 def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str, most: int) -> list[str]:
@@ -417,7 +459,8 @@ def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
         f"coalesce(b.{name} = r.{name}, true)"
         for name in ("engine_version", "hardware", "gpus", "tp", "dp", "pp", "ep")
     )
-    rows = con.sql(
+    rows = asked(
+        con,
         "SELECT b.run_id, abs(epoch(b.started_at) - epoch(r.started_at)) AS apart "
         "FROM runs r JOIN runs b ON b.run_id <> r.run_id "
         f"AND b.engine = r.engine AND b.model IS NOT DISTINCT FROM r.model AND {same} "
@@ -426,23 +469,24 @@ def base_candidates(con: duckdb.DuckDBPyConnection, run_id: str, most: int) -> l
         "QUALIFY row_number() OVER (PARTITION BY b.config_hash, hash(b.effective) "
         "ORDER BY apart NULLS LAST, b.run_id) = 1 "
         "ORDER BY apart NULLS LAST, b.run_id LIMIT $most",
-        params={"run_id": run_id, "most": most},
-    ).pl()
+        {"run_id": run_id, "most": most},
+    )
     return list(rows["run_id"])
 
 
 def exported(con: duckdb.DuckDBPyConnection, what: str, run_ids: list[str]) -> pl.DataFrame:
     """All rows of runs, samples, events or bench_results; of these runs only, if any are named."""
     if what == "bench_results":
-        return con.sql(
+        return asked(
+            con,
             "SELECT * FROM bench_points WHERE len($run_ids) = 0 "
             "OR list_contains($run_ids, run_id) ORDER BY bench_file, position, bench_id",
-            params={"run_ids": run_ids},
-        ).pl()
+            {"run_ids": run_ids},
+        )
     if what == "runs":
         frame = runs_table(con)
         return frame.filter(pl.col("run_id").is_in(run_ids)) if run_ids else frame
     view = {"samples": "samples_timed", "events": "events"}[what]
     # As in run_samples, no parameter for what may be millions of rows.
     chosen = f"WHERE run_id IN ({', '.join(map(literal, run_ids))})" if run_ids else ""
-    return con.sql(f"SELECT * FROM {view} {chosen} ORDER BY run_id, ts, file_id, byte_offset").pl()
+    return asked(con, f"SELECT * FROM {view} {chosen} ORDER BY run_id, ts, file_id, byte_offset")

@@ -1,4 +1,4 @@
--- The curves of series.sql for many samples: each is in one bucket, or parted where it crosses a
+-- The curves of data/curves.py for many samples: each is in one bucket, or parted where it crosses a
 -- border, and no sample looks at its neighbours. So where windows that were computed from steps
 -- are longer than the time between their stamps, one can lie a second off at a border; all else
 -- is the same. Parameters as there.

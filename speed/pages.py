@@ -107,7 +107,7 @@ class Following(Supervisor):
 
 def stored(runs: int, samples: int, folder: Path | None = None) -> Path:
     """The store, made once and kept in this folder, else in the temporary one."""
-    made_by = [Path(big_store.__file__), *sorted((ROOT / "data").glob("*.sql"))]
+    made_by = [Path(big_store.__file__), ROOT / "data" / "schema.sql", ROOT / "data" / "compact.py"]
     name = hashlib.sha256(b"".join(path.read_bytes() for path in made_by)).hexdigest()[:12]
     kept = folder or Path(tempfile.gettempdir()) / "servescope-speed"
     path = kept / f"{name}-{runs}-{samples}.duckdb"

@@ -64,7 +64,8 @@ def test_what_one_run_is_asked_is_what_the_view_says(
             end = card["last_ts"]
             for start in (card["first_ts"], end - timedelta(minutes=5)):
                 curves = queries.series(con, card["run_id"], start, end, 50)
-                found.append((queries.live_tiles(con, card), curves.drop("kv_at")))
+                tiles = queries.live_tiles(queries.latest_samples(con, card), card)
+                found.append((tiles, curves.drop("kv_at")))
         return found
 
     with many.cursor() as con:
@@ -74,6 +75,17 @@ def test_what_one_run_is_asked_is_what_the_view_says(
             assert tiles == tiles_told
             assert_frame_equal(curves, told)
             assert curves.height > 1
+
+
+def test_the_end_of_a_run_read_once_gives_the_same_curves(many: Store) -> None:
+    with many.cursor() as con:
+        for card in queries.runs_table(con).head(5).iter_rows(named=True):
+            latest, end = queries.latest_samples(con, card), card["last_ts"]
+            for minutes in (5, 15, 60):
+                place = (card["run_id"], end - timedelta(minutes=minutes), end, 100)
+                found = queries.series(con, *place, latest)
+                assert_frame_equal(found, queries.series(con, *place))
+                assert found["gen_tok_s"].count() > 1
 
 
 def test_the_samples_of_a_time_are_counted_in_the_tables(many: Store) -> None:

@@ -115,7 +115,7 @@ def test_curves_keep_their_tokens_and_their_extremes(store: Store) -> None:
         assert queries.by_minute_until(con, "r1") == at(600)
         card = queries.run_card(con, "r1")
         assert card is not None
-        tiles = queries.live_tiles(con, card)
+        tiles = queries.live_tiles(queries.latest_samples(con, card), card)
     # No bucket is finer than what is kept.
     assert after["ts"].to_list() == before["ts"].to_list() == [at(60 * n) for n in range(10)]
     for name in ("gen_tok_s_min", "gen_tok_s_max", "kv_usage"):

@@ -31,7 +31,7 @@ def curve(store: Store, start: float, end: float, points: int = 300) -> pl.DataF
 def tiles_of(con: duckdb.DuckDBPyConnection, run_id: str) -> queries.LiveTiles | None:
     card = queries.run_card(con, run_id)
     assert card is not None
-    return queries.live_tiles(con, card)
+    return queries.live_tiles(queries.latest_samples(con, card), card)
 
 
 def test_tokens_are_spread_over_the_window_and_none_is_lost(store: Store) -> None:
