@@ -43,7 +43,7 @@ def drop_zone(*, expanded: bool) -> None:
             "Look for runs again", key="bench_join", type="tertiary", icon=":material/link:",
             help="Join points that have no run yet to the logs that are stored.",
         ):  # fmt: skip
-            st.toast(f"{desk.join()} points joined to their runs")
+            st.toast(f"{words.counted(desk.join(), 'point').capitalize()} joined to their runs")
 
 
 def _previews(desk: BenchDesk, uploads: Sequence[tuple[str, bytes]]) -> None:

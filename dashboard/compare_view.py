@@ -57,12 +57,20 @@ def numbers(comparison: Comparison) -> None:
         placeholder=words.MISSING, column_config=labels, key="compare_facts", height="content",
         alt=f"{facts.height} facts of {words.counted(facts.width - 1, 'set-up')}",
     )  # fmt: skip
-    rows = speedups(comparison)
-    st.dataframe(
-        rows, hide_index=True, placeholder=words.MISSING, key="compare_speedups",
-        column_config=_speedup_columns(comparison.summaries[0].label),
-        alt=f"{rows.height} numbers against the baseline",
-    )  # fmt: skip
+    base = comparison.summaries[0].label
+    for nth, ((label,), rows) in enumerate(
+        speedups(comparison).group_by("label", maintain_order=True)
+    ):
+        # Named above its table: in each row the name would push the numbers off a narrow screen.
+        st.text(f"{label} against {base}")
+        st.dataframe(
+            rows, hide_index=True, placeholder=words.MISSING, key=f"compare_speedups_{nth}",
+            column_config=_speedup_columns(base), column_order=_SPEEDUP_ORDER,
+            alt=f"{words.counted(rows.height, 'number')} of {label} against {base}",
+        )  # fmt: skip
+
+
+_SPEEDUP_ORDER: Final = ("metric", "ratio", "base", "value", "low", "high", "sure")
 
 
 def _columns(count: int) -> list[str]:
@@ -74,11 +82,10 @@ def _speedup_columns(base: str) -> dict[str, Any]:
     text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
     times = "%.2f ×"
     return {
-        "label": text("Set-up"),
-        "metric": text("Number"),
+        "metric": text("Number", width=190),
         "base": figure("Baseline", format="%.1f", help=f"Tokens per second of {base}."),
         "value": figure("This set-up", format="%.1f", help="Tokens per second."),
-        "ratio": figure("Times the baseline", help="Above 1 it is faster.", format=times),
+        "ratio": figure("× baseline", help="Above 1 it is faster.", format=times),
         "low": figure(
             "At least", help="Lower end of the 95 % interval of the ratio.", format=times
         ),

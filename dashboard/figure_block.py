@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 import streamlit as st
 
-from dashboard import files, links, metric_help, words
+from dashboard import files, links, metric_help, theme, words
 from dashboard.charts.figure import Figure
 from dashboard.files import File
 from data import export, pictures
@@ -67,7 +67,9 @@ def _framed(spec: Mapping[str, Any]) -> dict[str, Any]:
         name: pl.DataFrame(rows, infer_schema_length=None)
         for name, rows in spec.get("datasets", {}).items()
     }
-    return {**spec, "datasets": framed} if framed else dict(spec)
+    colours = theme.chart_config(dark=st.context.theme.type == "dark")
+    whole = {**spec, "config": {**spec.get("config", {}), **colours}}
+    return {**whole, "datasets": framed} if framed else whole
 
 
 def _files(figure: Figure) -> list[File]:

@@ -85,7 +85,7 @@ def headline(found: pl.DataFrame, runs: int) -> str:
     """
     faults = found.filter(severity="fault")
     warnings = found.filter(severity="warning")
-    inside = f"in {runs:,} run" if runs == 1 else f"in {runs:,} runs"
+    inside = f"in {words.counted(runs, 'run')}"
     counted = words.counted(warnings.height, "warning")
     if faults.is_empty():
         latest = f", the latest {_at(warnings)}" if warnings.height else ""

@@ -6,8 +6,10 @@ import threading
 import time
 from typing import Final
 
+import duckdb
 import polars as pl
 
+from data import documented
 from data.errors import ServescopeError
 from data.question import select
 from data.store import Store
@@ -23,6 +25,7 @@ class QuestionJob:
         query, limit: what was asked.
         frame: the answer, one row more than `limit` where there are more; None until it is there.
         error: why there is none, in one line.
+        is_of_the_store: the store cannot be read; the question may be right.
         seconds: how long it took.
     """
 
@@ -31,6 +34,7 @@ class QuestionJob:
         self.limit = limit
         self.frame: pl.DataFrame | None = None
         self.error: str | None = None
+        self.is_of_the_store = False
         self._store = store
         self._timeout_s = timeout_s
         self._stop = threading.Event()
@@ -71,9 +75,24 @@ class QuestionJob:
                 _places.release()
         except ServescopeError as error:
             self.error = str(error).removeprefix("sql: ")
+            self.is_of_the_store = _is_damage(error.__cause__)
         except Exception as error:  # whatever it is, the page says it; the thread has nobody else
             self.error = f"could not be answered ({type(error).__name__}: {error})".split("\n", 1)[
                 0
             ]
         finally:
             self._ended = time.monotonic()
+
+
+_DAMAGE: Final = (
+    duckdb.FatalException, duckdb.InternalException, duckdb.IOException,
+    duckdb.SerializationException,
+)  # fmt: skip
+
+
+def _is_damage(cause: BaseException | None) -> bool:
+    """Whether DuckDB failed to read, or misses a view that every store has."""
+    missing = isinstance(cause, duckdb.CatalogException) and any(
+        f"Table with name {view} does not exist" in str(cause) for view in documented.VIEWS
+    )
+    return missing or isinstance(cause, _DAMAGE)

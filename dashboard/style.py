@@ -29,6 +29,9 @@ _CSS: Final = """<style>
 [class*="st-key-tile_"] {{ min-height: 12.4rem; gap: 0.25rem; }}
 [data-testid="stMetricDelta"] {{ color: {text}; }}
 .st-key-q textarea {{ font-family: "Source Code Pro", monospace; font-size: 0.875rem; }}
+/* Streamlit writes white on its primary colour, which is too light for that on the dark page. */
+[data-testid="stMultiSelectTagsContainer"] [data-tag] *,
+button[kind^="primary"], button[kind^="primary"] * {{ color: {on_primary} !important; }}
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}
@@ -39,9 +42,13 @@ _CSS: Final = """<style>
 
 def apply() -> None:
     """Add the style sheet to the page."""
-    page = theme.page(dark=st.context.theme.type == "dark")
+    dark = st.context.theme.type == "dark"
+    page = theme.page(dark=dark)
     st.html(
         _CSS.format(
-            background=page["backgroundColor"], border=page["borderColor"], text=page["textColor"]
+            background=page["backgroundColor"],
+            border=page["borderColor"],
+            text=page["textColor"],
+            on_primary="#FFFFFF" if not dark else page["backgroundColor"],
         )
     )

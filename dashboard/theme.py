@@ -16,7 +16,7 @@ _LIGHT_PAGE: Final = {
     "primaryColor": LIGHT[0],
     "backgroundColor": "#FFFFFF",
     "secondaryBackgroundColor": "#F3F5F7",
-    "textColor": "#1B1F24",
+    "textColor": "#0B0F14",  # Streamlit shows captions at 60 % of it: 4.5:1 still
     "borderColor": "#D5DAE0",
     "chartCategoricalColors": LIGHT,
 }
@@ -39,6 +39,13 @@ def options() -> dict[str, Any]:
         "theme.showWidgetBorder": True,
         "theme.metricValueFontSize": "1.75rem",
     }
+
+
+def chart_config(*, dark: bool) -> dict[str, Any]:
+    """Colours of the words in a chart, each 4.5:1 and more on its page."""
+    note = palette.DARK_NOTE if dark else palette.LIGHT_NOTE
+    words = {"labelColor": note, "titleColor": note}
+    return {"axis": words, "legend": words, "style": {palette.NOTE: {"color": note}}}
 
 
 def run_slot(run_id: str) -> str:

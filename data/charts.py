@@ -151,7 +151,7 @@ def _cap_layers(groups: Sequence[Group], key: alt.Color) -> list[Any]:
     x = alt.X("cap:Q")
     rules = alt.Chart(with_slots(near, groups)).mark_rule(strokeDash=[6, 4], strokeWidth=1.5)
     said = near.select("cap").unique().with_columns(text=pl.format("cap {}", "cap"))
-    text = alt.Chart(said).mark_text(align="left", baseline="top", dx=4, dy=2, color=palette.RULE)
+    text = alt.Chart(said).mark_text(align="left", baseline="top", dx=4, dy=2, style=palette.NOTE)
     return [rules.encode(x, key), text.encode(x, y=alt.value(0), text="text:N")]
 
 

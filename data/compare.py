@@ -20,6 +20,7 @@ from data import windows as w
 from data.configs import Difference, LoweredCap
 from data.intervals import Interval
 from data.matching import Match
+from data.names import tame
 from data.run_data import RunData
 from data.speculation import Economics
 from parsers.records import CHOICES
@@ -117,7 +118,7 @@ def grouped(named: Sequence[tuple[str | None, RunData]]) -> list[Group]:
         found.setdefault(key, []).append((label, run))
     groups: list[Group] = []
     for members in found.values():
-        name = members[0][0] or members[0][1].name
+        name = tame(members[0][0]) if members[0][0] else members[0][1].name
         taken = {group.label for group in groups}
         n = next(i for i in range(1, len(taken) + 2) if _numbered(name, i) not in taken)
         groups.append(Group(_numbered(name, n), tuple(run for _, run in members)))

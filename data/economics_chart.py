@@ -94,7 +94,7 @@ def _sides(low: float, high: float, ends: alt.Scale) -> list[Any]:
 def _said(text: str, left: bool) -> Any:
     words = alt.Chart(pl.DataFrame({"text": [text]})).mark_text(
         align="left" if left else "right", baseline="top" if left else "bottom",
-        dx=8 if left else -8, dy=8 if left else -8, fontSize=12, color=palette.RULE,
+        dx=8 if left else -8, dy=8 if left else -8, fontSize=12, style=palette.NOTE,
     )  # fmt: skip
     corner = (0, 0) if left else ("width", "height")
     return words.encode(x=alt.value(corner[0]), y=alt.value(corner[1]), text="text:N")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Final
 
 import polars as pl
 
@@ -26,6 +27,19 @@ figcaption { color: #57606a; font-size: 0.85rem; }
 # What a browser may do with the page: its own styles, nothing else, from nowhere.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
+_RUNNING: Final = (
+    "Lines: tokens over seconds of steady windows at each running count. Points: every window, "
+    "those with prefill inside fainter; they enter no ratio."
+)
+_SPREAD: Final = (
+    "What one request gets at equal running counts: the median of steady windows, the middle half "
+    "as a box, p10 to p90 as a line."
+)
+_ECONOMICS: Final = (
+    "Speculation: above the dashed line a step costs more plain steps than it yields tokens. The "
+    "numbers are running requests."
+)
+
 
 def page(comparison: Comparison) -> str:
     """The whole file."""
@@ -41,34 +55,17 @@ def page(comparison: Comparison) -> str:
 
 
 def _figures(comparison: Comparison) -> str:
-    running = pictures.svg(charts.running_chart(comparison.groups).to_dict())
-    told = (
-        "Lines: tokens over seconds of steady windows at each running count. Points: every "
-        "window, those with prefill inside fainter; they enter no ratio."
+    groups = comparison.groups
+    varied, cost = spread(groups), economics_chart.economics(comparison)
+    drawn = (
+        (charts.running_chart(groups), _RUNNING),
+        (charts.bench_chart(groups), "Benchmarks: output tokens per second."),
+        (charts.spread_chart(varied, groups) if varied.height else None, _SPREAD),
+        (economics_chart.diagonal(cost, groups) if cost.height else None, _ECONOMICS),
     )
-    figures = [_figure(running, told)]
-    bench = charts.bench_chart(comparison.groups)
-    if bench is not None:
-        figures.append(
-            _figure(pictures.svg(bench.to_dict()), "Benchmarks: output tokens per second.")
-        )
-    varied = spread(comparison.groups)
-    if varied.height:
-        told = (
-            "What one request gets at equal running counts: the median of steady windows, the "
-            "middle half as a box, p10 to p90 as a line."
-        )
-        picture = pictures.svg(charts.spread_chart(varied, comparison.groups).to_dict())
-        figures.append(_figure(picture, told))
-    cost = economics_chart.economics(comparison)
-    if cost.height:
-        told = (
-            "Speculation: above the dashed line a step costs more plain steps than it yields "
-            "tokens. The numbers are running requests."
-        )
-        picture = pictures.svg(economics_chart.diagonal(cost, comparison.groups).to_dict())
-        figures.append(_figure(picture, told))
-    return "\n".join(figures)
+    return "\n".join(
+        _figure(pictures.svg(chart.to_dict()), told) for chart, told in drawn if chart is not None
+    )
 
 
 def _figure(picture: str, caption: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 import altair as alt
 
+from data.names import tame
 from data.palette import LIGHT
+from data.pictures import drawable
 
 SLOTS: Final = [str(place) for place in range(len(LIGHT))]
 _SHAPES: Final = (
@@ -21,7 +23,7 @@ _SHAPES: Final = (
 )  # fmt: skip
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
 _NAME_WIDTH: Final = 300  # pixels of a name in the legend
-_LONG: Final = 20  # characters: of longer names one stands in a line
+_LONG: Final = 24  # characters: of longer names one stands in a line
 
 
 def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False) -> alt.Color:
@@ -32,8 +34,10 @@ def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False)
         shown: whether there is a legend.
         lines: it shows lines, not points.
     """
+    # In an expression a character is spelled out, where no later look at the chart finds it.
     said = "".join(
-        f"datum.label == '{slot}' ? {json.dumps(name)} : " for slot, name in names.items()
+        f"datum.label == '{slot}' ? {json.dumps(drawable(tame(name)))} : "
+        for slot, name in names.items()
     )
     columns = 1 if max(map(len, names.values()), default=0) > _LONG else 2
     legend = alt.Legend(

@@ -78,7 +78,7 @@ def compacted(done: Mapping[str, Any]) -> str:
 def size(count: int) -> str:
     """A number of bytes: 0 bytes, 812 bytes, 1.4 MB."""
     if count < 1_000:
-        return f"{count} bytes"
+        return f"{count} byte{'s' * (count != 1)}"
     for unit, factor in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
         if count < factor * 1_000:
             return f"{count / factor:.1f} {unit}"

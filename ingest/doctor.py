@@ -172,11 +172,11 @@ def _advice(report: Report, seen: _Seen, zone: str | None) -> Iterator[str]:
         )
     if report.damaged:
         yield (
-            f"{sum(report.damaged.values())} lines are torn: what is certain of them is kept. Two "
-            "processes that write to one file without line buffering tear lines."
+            f"Lines that are torn: {sum(report.damaged.values())}. What is certain of them is "
+            "kept. Two processes that write to one file without line buffering tear lines."
         )
     if report.too_long:
-        yield f"{report.too_long} lines are longer than 1 MiB and are skipped."
+        yield f"Lines longer than 1 MiB, which are skipped: {report.too_long}."
     if zone is None and report.zone_offset_s is None:
         yield "The stamps name no time zone and are taken as UTC; --zone says which one it is."
 

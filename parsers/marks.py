@@ -76,6 +76,7 @@ class Rule:
 
 
 _NUMBERS = ("duration_s", "memory_gb")
+_ONE = re.compile(r"(?<![\d.,])1 (request|token|block)s\b")  # a title counts in the plural
 _NUMERIC = re.compile(r"-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?$")
 
 
@@ -173,7 +174,7 @@ class Marker:
             engine=engine,
             kind=rule.kind,
             severity=rule.severity,
-            title=rule.title.format(**groups),
+            title=_ONE.sub(r"1 \1", rule.title.format(**groups)),
             date=head.date,
             time=head.time,
             evidence=redact_text(head.message[:_EVIDENCE_CHARS]) if rule.keep_text else None,

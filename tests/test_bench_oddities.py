@@ -41,7 +41,7 @@ def test_a_sound_point_is_left_alone() -> None:
     ("changes", "extra", "words"),
     [
         ({"failed": 25, "completed": 75}, {}, "25 of 100 requests failed (25%)"),
-        ({"failed": 100, "completed": 0}, {}, "All 100 requests failed"),
+        ({"failed": 100, "completed": 0}, {}, "No request of 100 succeeded"),
         ({"failed": None, "completed": 0}, {}, "No request was completed"),
         ({"completed": 61, "failed": None}, {}, "61 of 100 prompts were completed"),
         ({"peak_output_tok_s": 310.0}, {}, "The peak (310 tok/s) is below the mean (400 tok/s)"),

@@ -80,7 +80,7 @@ def test_torn_and_unknown_lines_are_shown_by_shape(tmp_path: Path) -> None:
     torn = "[2026-05-04 10:00:01] Decode batch, #token: x"
     found = report([*sglang_boot("10:00:00"), torn, torn, decode("10:00:02")], tmp_path, "UTC")
     assert found.damaged == {"[0-0-0 0:0:0] Decode batch, #token: x": 2}
-    assert "2 lines are torn" in found.advice[0]
+    assert "Lines that are torn: 2" in found.advice[0]
 
 
 def test_a_log_that_begins_later_than_its_server(tmp_path: Path) -> None:

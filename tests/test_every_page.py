@@ -20,7 +20,7 @@ from data import queries
 from data.store import Store
 from ingest.imports import import_paths
 from ingest.supervisor import SourceSpec, Supervisor
-from tests import app_here
+from tests import app_here, contrast
 from tests.growing import decodes, sglang_boot, until, writing
 from tests.server import browser
 from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
@@ -64,14 +64,16 @@ class Reader:
         settled(self.page)
 
     def pictures(self, name: str) -> None:
-        """Keep how it looks; it must fit its screen."""
+        """Keep how it looks; it must fit its screen, and every text be readable."""
         width = self.page.viewport_size["width"] if self.page.viewport_size else 0
         self.page.screenshot(path=PICTURES / f"{name}-{width}.png")
         assert self.page.evaluate("document.documentElement.scrollWidth") <= width
+        assert contrast.faint(self.page) == []
 
     def becomes(self, width: int, scheme: Literal["light", "dark"]) -> None:
-        """Another screen."""
+        """Another screen. Colours that the server sends follow with the next run of the page."""
         self.page.emulate_media(color_scheme=scheme)
+        self.page.reload()
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
         self.page.wait_for_function(
             "width => document.body.clientWidth === width", arg=width, timeout=WAIT_MS

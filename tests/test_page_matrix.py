@@ -114,6 +114,7 @@ def test_a_damaged_store(damaged: Store, name: str) -> None:
     if name == "explore":  # its question asks for the runs, and it answers what the store said
         assert len(errors) == 1
         assert "runs does not exist" in errors[0]
+        assert any("import the logs again" in said.value for said in test.caption)
         return
     assert all(error.startswith("The store could not be read:") for error in errors)
     assert len(errors) == (1 if name in OF_RUNS else 0)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import altair as alt
 import polars as pl
 
+from dashboard.charts.clock import clock
 from dashboard.charts.figure import Figure, spec_of
 from data import legend
 
@@ -87,7 +88,8 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
         data = data.with_columns(shown=shown, x=at)
         tips[0] = _tip("shown", choice.x)
     encoded = [
-        _x(kind, choice), alt.Y("y:Q", title=choice.y, scale=alt.Scale(zero=choice.kind == "bars"))
+        _x(data["x"], kind, choice),
+        alt.Y("y:Q", title=choice.y, scale=alt.Scale(zero=choice.kind == "bars"))
     ]  # fmt: skip
     if choice.colour is not None:
         tips.append(_tip("colour", choice.colour))
@@ -99,9 +101,10 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
     return spec_of(_coloured(chart, data, choice).properties(height=HEIGHT))
 
 
-def _x(kind: pl.DataType, choice: Choice) -> alt.X:
+def _x(values: pl.Series, kind: pl.DataType, choice: Choice) -> alt.X:
     if kind.is_temporal() and kind != pl.Time:
-        return alt.X("x:T", title=choice.x, scale=alt.Scale(type="utc", nice=False))
+        axis = alt.Axis(format=clock(values), labelOverlap=True)
+        return alt.X("x:T", title=choice.x, scale=alt.Scale(type="utc", nice=False), axis=axis)
     if kind.is_numeric():
         return alt.X("x:Q", title=choice.x, scale=alt.Scale(zero=False))
     return alt.X("x:N", title=choice.x, sort=None, axis=alt.Axis(labelLimit=120))

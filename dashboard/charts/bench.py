@@ -9,9 +9,13 @@ import polars as pl
 
 from dashboard import theme, words
 from dashboard.charts.figure import Figure
-from data import legend
+from data import legend, palette
 
 HEIGHT: Final = 340
+_STATISTICS: Final = alt.Legend(
+    title=None, orient="top", columns=2,  # four in a row do not fit a narrow screen
+    symbolFillColor=theme.RULE, symbolStrokeColor=theme.RULE,
+)  # fmt: skip
 Chart = alt.LayerChart | alt.FacetChart
 
 
@@ -72,7 +76,7 @@ def _cap_labels(caps: pl.DataFrame, align: Literal["left", "right"], dx: int) ->
     if caps.is_empty():
         return []
     named = alt.Chart(caps.with_columns(text=pl.format("cap {}", "cap")))
-    label = named.mark_text(color=theme.RULE, align=align, dx=dx, dy=6, baseline="top")
+    label = named.mark_text(style=palette.NOTE, align=align, dx=dx, dy=6, baseline="top")
     return [label.encode(alt.X("cap:Q"), y=alt.value(0), text="text:N")]
 
 
@@ -159,12 +163,7 @@ def ranges(points: pl.DataFrame, metric: str) -> Chart | None:
         alt.Shape(
             "statistic:N",
             scale=alt.Scale(domain=order, range=["circle", "diamond", "triangle-up", "square"]),
-            legend=alt.Legend(
-                title=None,
-                orient="top",
-                symbolFillColor=theme.RULE,
-                symbolStrokeColor=theme.RULE,
-            ),
+            legend=_STATISTICS,
         ),
         tooltip=[
             alt.Tooltip("row:N", title="point"),

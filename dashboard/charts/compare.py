@@ -9,6 +9,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import words
+from dashboard.charts.clock import clock
 from dashboard.charts.figure import Figure, spec_of
 from dashboard.charts.series import segments
 from data import aligned, charts, legend
@@ -90,7 +91,9 @@ def _lines(drawn: pl.DataFrame, groups: Sequence[Group], by: str, unit: str) -> 
     if by == aligned.CLOCK:
         x: alt.X = alt.X(
             "ts:T", title=None, scale=alt.Scale(type="utc", nice=False),
-            axis=alt.Axis(labelOverlap=True, tickCount=6, grid=False),
+            axis=alt.Axis(
+                format=clock(drawn["ts"]), labelOverlap=True, tickCount=6, grid=False
+            ),
         )  # fmt: skip
     else:
         x = alt.X(

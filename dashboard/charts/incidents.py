@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import theme, words
+from dashboard.charts.clock import clock
 from dashboard.charts.figure import Figure, spec_of
 from dashboard.incident_view import LANES, lane_name
 
@@ -48,16 +49,10 @@ def lanes(found: pl.DataFrame) -> Figure | None:
     return Figure("incidents", title, spec_of(chart), alt_text(drawn, names), table)
 
 
-def _clock(rows: pl.DataFrame) -> str:
-    """How the axis tells the time: the coarser the longer it is."""
-    days = (max(rows["ts"].to_list()) - min(rows["ts"].to_list())) / 86_400_000
-    return "%b %Y" if days > 120 else "%d %b" if days > 3 else "%d %b %H:%M"
-
-
 def _chart(rows: pl.DataFrame, names: list[str]) -> alt.LayerChart | alt.FacetChart:
     x = alt.X(
         "ts:T", title=None, scale=alt.Scale(type="utc", padding=16),
-        axis=alt.Axis(format=_clock(rows), labelOverlap=True, tickCount=6, grid=False),
+        axis=alt.Axis(format=clock(rows["ts"]), labelOverlap=True, tickCount=6, grid=False),
     )  # fmt: skip
     y = alt.Y(
         "class:N", title=None, sort=names,

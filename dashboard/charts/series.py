@@ -20,7 +20,7 @@ import altair as alt
 import polars as pl
 
 from dashboard import theme
-from data import legend
+from data import legend, palette
 
 AT: Final = "at"  # the moment that the reader has chosen: `at_moment` fills it in
 CLICK: Final = "click"  # the selection of a point
@@ -172,7 +172,7 @@ def _cap_layers(x: alt.X, look: Look) -> list[alt.Chart]:
     base = alt.Chart(alt.NamedData("caps")).encode(_y(look, "cap"))
     return [
         base.mark_rule(color=theme.RULE, strokeDash=[6, 4]),
-        base.mark_text(color=theme.RULE, align="right", dy=-7, fontSize=12).encode(
+        base.mark_text(style=palette.NOTE, align="right", dy=-7, fontSize=12).encode(
             x, text="text:N"
         ),
     ]
@@ -186,7 +186,7 @@ def _band_layers(x: alt.X, look: Look) -> list[alt.Chart]:
     band = base.mark_rect(color=theme.RULE, opacity=0.16, clip=True).encode(x2="until:T")
     if not look.symbols:
         return [band]
-    text = base.mark_text(color=theme.RULE, align="left", baseline="bottom", dx=3, clip=True)
+    text = base.mark_text(style=palette.NOTE, align="left", baseline="bottom", dx=3, clip=True)
     return [band, text.encode(text="short:N", y=alt.value(look.height - 3))]
 
 

@@ -7,9 +7,9 @@ from typing import Final
 import altair as alt
 import polars as pl
 
-from dashboard import theme, words
+from dashboard import words
 from dashboard.charts.figure import Figure, spec_of
-from data import legend
+from data import legend, palette
 
 _ROW: Final = 26  # pixels of a stage
 _AXIS: Final = "seconds since the start"
@@ -47,7 +47,7 @@ def startup_figure(stages: pl.DataFrame, slot: str) -> Figure | None:
     bars = base.mark_bar(size=14, minBandSize=2).encode(
         x, alt.X2("end_s:Q"), legend.colour({}, shown=False)
     )
-    labels = base.mark_text(align="left", dx=5, color=theme.RULE).encode(
+    labels = base.mark_text(align="left", dx=5, style=palette.NOTE).encode(
         alt.X("end_s:Q", title=_AXIS), text="text:N"
     )
     chart = alt.layer(bars, labels).properties(height=_ROW * rows.height + 60)

@@ -39,6 +39,8 @@ def page() -> None:
     elif job.frame is None:
         head.subheader("This question has no answer.", anchor=False)
         st.error(words.plain(job.error or ""), icon=":material/error:")
+        if job.is_of_the_store:
+            st.caption(current().store.when_unreadable)
     else:
         line = explore_view.headline(job.frame.height, limit, job.frame.width, job.seconds)
         head.subheader(words.plain(line), anchor=False)
@@ -105,7 +107,7 @@ def _answer(frame: pl.DataFrame) -> None:
     table = explore_view.for_table(frame)
     st.dataframe(
         table, key="answer_rows", hide_index=True, placeholder=words.MISSING,
-        alt=f"{table.height:,} rows: {', '.join(table.columns)}",
+        alt=f"{words.counted(table.height, 'row')}: {', '.join(table.columns)}",
     )  # fmt: skip
     if table.height < frame.height:
         st.caption(f"The table shows the first {table.height:,} rows; the files have all.")

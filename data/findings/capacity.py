@@ -54,7 +54,7 @@ def cap_lowered_by_speculation(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "cap_lowered_by_speculation", WARNING, found.sentence + ".",
-        f"No more than {found.cap} requests run at once, however many are sent.",
+        f"At most {found.cap} running at once, however many requests are sent.",
         "--max-running-requests set to the cap that you want; speculation keeps one that is set",
         _known(cap=found.cap, base_cap=found.base_cap),
         lines=(found.line_no,) if found.line_no else (), quote=found.evidence,

@@ -33,7 +33,7 @@ def graph_off(case: Case) -> Iterator[Finding]:
     yield Finding(
         "graph_off", INFO if asked else WARNING,
         "Decode runs without captured graphs"
-        + (", as asked for." if asked else f", in all {rows.height} windows under load."),
+        + (", as asked for." if asked else f", in every window under load ({rows.height})."),
         "Small batches wait for the CPU to launch each kernel.",
         f"without {flag}" if asked else "what the quoted line names" if quote
         else f"{case.graph_flag} and the start of the log, for why none was captured",

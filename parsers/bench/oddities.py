@@ -34,9 +34,10 @@ def _failures(point: Point) -> Iterator[str]:
     if failed:
         total = failed + (completed or 0)
         if completed is None:
-            yield f"{failed:,} requests failed: the figures are of the others only."
+            noun = "request" if failed == 1 else "requests"
+            yield f"{failed:,} {noun} failed: the figures are of the others only."
         elif not completed:
-            yield f"All {total:,} requests failed: there is no result."
+            yield f"No request of {total:,} succeeded: there is no result."
         else:
             yield (
                 f"{failed:,} of {total:,} requests failed ({failed / total:.0%}): the figures are "
