@@ -23,7 +23,7 @@ _SHAPES: Final = (
 )  # fmt: skip
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
 _NAME_WIDTH: Final = 300  # pixels of a name in the legend
-_LONG: Final = 24  # characters: of longer names one stands in a line
+_LONG: Final = 20  # characters: of longer names one stands in a line
 
 
 def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False) -> alt.Color:

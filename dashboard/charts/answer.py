@@ -103,7 +103,7 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
 
 def _x(values: pl.Series, kind: pl.DataType, choice: Choice) -> alt.X:
     if kind.is_temporal() and kind != pl.Time:
-        axis = alt.Axis(format=clock(values), labelOverlap=True)
+        axis = alt.Axis(format=clock(values), labelOverlap=True, tickCount=8)
         return alt.X("x:T", title=choice.x, scale=alt.Scale(type="utc", nice=False), axis=axis)
     if kind.is_numeric():
         return alt.X("x:Q", title=choice.x, scale=alt.Scale(zero=False))
