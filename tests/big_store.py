@@ -4,7 +4,8 @@
 
 Every run is one of the bundled ones with its own name, time and place, its samples repeated until
 it has its share, and its events, requests and benchmark results. The newest run has a tenth of all
-samples, over eight data-parallel ranks, and is still running. One run in twenty ends in a crash.
+samples, a million at most, over eight data-parallel ranks, and is still running. One run in twenty
+ends in a crash.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ BEGIN: Final = datetime(2026, 1, 5, 8, 0, 0)
 _EVERY: Final = timedelta(hours=7)  # a start of a server
 _BREAK: Final = timedelta(seconds=30)  # between two plays of a log
 _BLOCK: Final = 250_000  # samples of an append
+_LONGEST: Final = 1_000_000  # samples of a run
 _PLACED: Final = ("run_id", "source_id", "file_id")
 
 
@@ -90,7 +92,7 @@ class Play:
 
 def build(store: Store, runs: int = 500, samples: int = 10_000_000) -> list[str]:
     """Fill an empty store that was opened for bulk; gives the ids of its runs, oldest first."""
-    longest = samples // 10
+    longest = min(samples // 10, _LONGEST)
     rest = (samples - longest) // max(1, runs - 1)
     templates = bundled()
     plays = []

@@ -2,7 +2,8 @@
 
 Three stores, of 20 runs and 1 million samples, of 200 and 10 million, and of 2,000 and 100 million
 (2.5 GB), are made in a temporary folder, or once in FOLDER, where they stay. Every page is then
-asked of each, as speed/pages.py does it. A tenth of the samples is in one run, which Live follows.
+asked of each, as speed/pages.py does it. A tenth of the samples, but a million at most, is in one
+run, which Live follows.
 The exit code is 1 if on any of them Runs or Compare pass a second, or Live passes its bars.
 """
 
