@@ -122,14 +122,22 @@ def columns() -> dict[str, Any]:
         "set": text("Set-up", help="The label, else the run, else the folder of the file."),
         "concurrency": figure("Concurrency", format="%d", help="Requests allowed at once."),
         "rate": figure("Rate, req/s", format="%.2f", help="Requests per second asked for."),
-        "output": figure("Output tok/s", format="%.1f"),
+        "output": figure(
+            "Output tok/s",
+            format="%.1f",
+            help="Generated tokens per second, as the client counted.",
+        ),
         "user": figure("tok/s per user", format="%.1f", help="1000 / TPOT in ms."),
-        "ttft": figure("TTFT p50, ms", format="%.0f"),
-        "ttft99": figure("TTFT p99, ms", format="%.0f"),
+        "ttft": figure(
+            "TTFT p50, ms", format="%.0f", help="Time to the first token, half of them below."
+        ),
+        "ttft99": figure(
+            "TTFT p99, ms", format="%.0f", help="Time to the first token, 99 of 100 below."
+        ),
         "tpot": figure("TPOT p50, ms", format="%.2f", help="Without the first token."),
         "accept": figure("Accept length", format="%.2f", help="Bonus token included."),
-        "completed": figure("Completed"),
-        "failed": figure("Failed"),
+        "completed": figure("Completed", help="Requests with a whole answer."),
+        "failed": figure("Failed", help="Requests without one."),
         "running": figure(
             "Server running", format="%.1f", help="Mean over the point, from the server's log."
         ),

@@ -110,8 +110,10 @@ def _identity() -> dict[str, Any]:
         "started": st.column_config.DatetimeColumn(
             "Started", format="YYYY-MM-DD HH:mm:ss", help="As the log's clock shows it."
         ),
-        "ready_after": figure("Ready after, s", format="%.1f"),
-        "duration": text("Duration"),
+        "ready_after": figure(
+            "Ready after, s", format="%.1f", help="From the first line to the ready line."
+        ),
+        "duration": text("Duration", help="From the first line to the last."),
     }
 
 
@@ -139,5 +141,7 @@ def _figures() -> dict[str, Any]:
         "faults": figure(
             "Faults", help="Incidents such as a crash or a failed start; lines of one count once."
         ),
-        "retractions": figure("Retractions"),
+        "retractions": figure(
+            "Retractions", help="Requests put back because the KV cache was full."
+        ),
     }

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
 
 from tests.server import DEADLINE_S, browser, served
 
@@ -157,6 +157,24 @@ def test_charts_have_words_and_the_clock_of_the_log(site: Site, page: Page) -> N
     words = re.compile(f"^Generation throughput from .* to {site.clock:%H:%M}:.*: last 400 tok/s")
     expect(page.get_by_label(words).first).to_be_attached(timeout=WAIT_MS)
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5)
+
+
+def test_one_crosshair_goes_through_all_charts(site: Site, page: Page) -> None:
+    page.goto(site.url)
+    charts = page.locator("[data-testid=stVegaLiteChart] svg.marks")
+    charts.nth(3).wait_for()
+    lines = page.locator(".crosshair:visible")
+    assert lines.count() == 0
+    charts.nth(1).scroll_into_view_if_needed()
+    place = charts.nth(1).bounding_box()
+    assert place is not None
+    page.mouse.move(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    expect(lines).to_have_count(charts.count())
+    xs = {box["x"] for box in map(Locator.bounding_box, lines.all()) if box is not None}
+    assert len(xs) == 1
+    assert xs.pop() == pytest.approx(place["x"] + place["width"] / 2, abs=1)
+    page.mouse.move(place["x"] + 10, place["y"] + 10)  # on the axis there is no moment
+    expect(lines).to_have_count(0)
 
 
 def test_the_strip_stays_in_sight(site: Site, page: Page) -> None:

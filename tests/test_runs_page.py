@@ -7,6 +7,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
+from dashboard import bench_view, incident_view, run_table
 from data import notes, queries
 from data.store import Store
 from ingest.imports import import_paths
@@ -175,3 +176,10 @@ def test_harmful_names_are_text(empty: Store, tmp_path: Path) -> None:
         for element in said:
             assert "<script" not in element.value.replace("\\<", "")
             assert "[link](" not in element.value
+
+
+def test_every_number_of_a_table_is_defined() -> None:
+    for columns in (run_table.columns(), bench_view.columns(), incident_view.columns()):
+        for name, column in columns.items():
+            if column["type_config"]["type"] == "number":
+                assert column.get("help"), name

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from dashboard import against, figure_block, live_log, live_state, sentences, words
+from dashboard import against, crosshair, figure_block, live_log, live_state, sentences, words
 from dashboard.charts import series
 from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
@@ -36,6 +36,7 @@ def page() -> None:
     for figure in view.picture.figures:
         marked = replace(figure, spec=series.at_moment(figure.spec, moment))
         figure_block.show(marked, on_point=live_log.on_point)
+    crosshair.show(view.picture.figures)
     if view.picture.bench:
         st.caption(words.plain(view.picture.bench))
     log = None if moment else view.log

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import (
+    crosshair,
     figure_block,
     links,
     notes_form,
@@ -113,3 +114,4 @@ def _curves(context: Context, run_id: str) -> None:
         st.caption(words.plain(run_view.by_minute(until)))
     for figure in figures:
         figure_block.show(figure)
+    crosshair.show(figures)
