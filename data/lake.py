@@ -136,7 +136,7 @@ def _reach(con: duckdb.DuckDBPyConnection, data_path: str) -> None:
             con.execute(f"SET GLOBAL {setting} = ''")  # it takes them from the environment as well
     elif not Path(data_path).is_dir():
         try:
-            Path(data_path).mkdir(parents=True)
+            Path(data_path).mkdir(parents=True, exist_ok=True)  # others open the store too
         except OSError as error:
             raise StoreError(f"{data_path}: cannot be created ({error.strerror})") from error
 

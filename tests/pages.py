@@ -61,10 +61,17 @@ def shown(
     return test
 
 
+def log_block(test: AppTest) -> dict[str, Any] | None:
+    """The log as the page sends it: its lines, and the id of the one that is marked."""
+    said = [json.loads(component.proto.json) for component in test.get("bidi_component")]
+    return next((data for data in said if "lines" in data), None)
+
+
 def log_lines(test: AppTest) -> list[dict[str, str]]:
     """The lines of the log as the page sends them: id, no, level, text."""
-    said = [json.loads(component.proto.json) for component in test.get("bidi_component")]
-    found: list[dict[str, str]] = next(data["lines"] for data in said if "lines" in data)
+    block = log_block(test)
+    assert block is not None
+    found: list[dict[str, str]] = block["lines"]
     return found
 
 

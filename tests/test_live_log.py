@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +22,7 @@ from ingest.supervisor import SourceSpec, Supervisor
 from tests.growing import append, decodes, sglang_boot
 from tests.logs import decode
 from tests.logs import sglang_boot as boot_lines
-from tests.pages import SAMPLES, log_lines, shown
+from tests.pages import SAMPLES, log_block, log_lines, shown
 from tests.server import wait_until
 from tests.test_words import tiles
 
@@ -122,7 +121,8 @@ def test_a_moment_in_the_address_shows_its_line_marked_on_the_charts(small: Stor
     moment: datetime = event["ts"]
     address: dict[str, str | list[str]] = {"run": run_id, "at": moment.isoformat()}
     test = shown(live_page, small, address)
-    data = json.loads(test.get("bidi_component")[0].proto.json)
+    data = log_block(test)
+    assert data is not None
     file_id, _, number = data["marked"].rpartition(":")
     assert file_id == event["file_id"]
     (row,) = [line for line in data["lines"] if line["id"] == f"{file_id}:{event['line_no']}"]
@@ -134,7 +134,7 @@ def test_a_moment_in_the_address_shows_its_line_marked_on_the_charts(small: Stor
     assert {line["level"] for line in log_lines(test)} == {"warning"}
     test.button(key="log_back").click().run()
     assert "at" not in test.query_params
-    assert not test.get("bidi_component")  # a past run has no newest lines
+    assert log_block(test) is None  # a past run has no newest lines
     assert any("Click a point of a chart" in caption.value for caption in test.caption)
 
 
