@@ -40,6 +40,7 @@ class LakeStore(Store):
     ) -> None:  # fmt: skip
         self._place = place
         self.read_only = read_only
+        self.schema = newest_version()  # asked once: files on disk may be of a newer release later
         super().__init__(place.local, con, bulk)
         self._session = session
         self._local_lock: StoreLock | None = None
@@ -195,7 +196,7 @@ class LakeStore(Store):
 
         def told(con: duckdb.DuckDBPyConnection) -> bool:
             stored = work(con)
-            lake.tell(con, lake_session.steps([], newest_version()))
+            lake.tell(con, lake_session.steps([], self.schema))
             return stored
 
         return super()._in_transaction(told)
@@ -205,6 +206,6 @@ class LakeStore(Store):
             raise StoreError(f"{self.name}: this role of PostgreSQL may only read")
 
     def _commit(self) -> None:
-        lake.tell(self._writer, lake_session.steps(self._reached, newest_version()))
+        lake.tell(self._writer, lake_session.steps(self._reached, self.schema))
         self._writer.execute("COMMIT")
         self._looked = (float("-inf"), self._looked[1])

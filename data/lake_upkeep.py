@@ -15,7 +15,6 @@ from data.errors import StoreError
 from data.fold import fold
 from data.lake_place import LakePlace
 from data.lake_session import ELECTED, UPKEEP, LakeSession, steps
-from data.migrate import newest_version
 
 if TYPE_CHECKING:
     from data.lake_store import LakeStore
@@ -63,7 +62,7 @@ class Upkeep:
                 con.execute("BEGIN TRANSACTION")
                 try:
                     fold(con)
-                    lake.tell(con, steps([], newest_version()))
+                    lake.tell(con, steps([], self._store.schema))
                     con.execute("COMMIT")
                 except BaseException:
                     with contextlib.suppress(duckdb.Error):
