@@ -12,7 +12,6 @@ from pathlib import Path
 
 import psycopg
 
-from data import lake
 from data.store import Store
 
 OpenStore = Callable[..., Store]  # what the fixture `open_store` gives
@@ -32,9 +31,6 @@ class Postgres:
     """A cluster in a folder of its own, reached through a socket there."""
 
     def __init__(self) -> None:
-        # Half a second of each opening goes into the signatures of the extensions. Processes
-        # that tests start check them.
-        lake.CONFIG["allow_unsigned_extensions"] = True
         self.folder = Path(tempfile.mkdtemp(prefix="servescope-pg-"))
         self._programs = _programs()
         self._made = 0

@@ -241,8 +241,11 @@ def test_a_writer_that_is_killed_in_mid_commit_stores_all_or_nothing(
 def test_nothing_but_the_lake_is_in_reach(location: str, tmp_path: Path) -> None:
     outside = tmp_path / "secret.csv"
     outside.write_text("a\n1\n")
+    extension = tmp_path / "mine.duckdb_extension"  # those of the lake were loaded unsigned
+    extension.touch()
     with Store.open(location) as store, store.cursor() as con:
         for statement in (
+            f"LOAD '{extension}'",
             f"SELECT * FROM '{outside}'",
             f"COPY (SELECT 1) TO '{tmp_path}/out.csv'",
             f"ATTACH '{tmp_path}/other.duckdb'",
