@@ -123,7 +123,7 @@ def block(context: Context, run_id: str, shown: Excerpt) -> None:
         st.markdown(f"**{words.plain(title)}**")
         text = st.text_input(
             "Filter lines", key="log_filter", placeholder="Filter: words, warning, fault",
-            type="search", label_visibility="collapsed", width=260,
+            type="search", label_visibility="collapsed", width=260, bind="query-params",
         )  # fmt: skip
         st.button(
             "Back to the newest lines", icon=":material/vertical_align_bottom:", key="log_back",

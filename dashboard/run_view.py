@@ -216,7 +216,9 @@ def _differs(one: Setting) -> bool:
 
 def show_settings(run: RunData) -> None:
     """The arguments, grouped; those that are off only on demand."""
-    everything = st.toggle("Show settings that are off or empty too", key="run_all")
+    everything = st.toggle(
+        "Show settings that are off or empty too", key="run_all", bind="query-params"
+    )
     rows = settings(run, everything=everything)
     if rows.is_empty():
         st.text("The log holds no line with the server's arguments.")

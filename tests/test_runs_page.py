@@ -32,7 +32,7 @@ def run_page() -> None:
 def shown(
     page: Callable[[], None], store: Store, *, selected: Sequence[str] = (), **address: str
 ) -> AppTest:
-    return pages.shown(page, store, address, state={"runs_selected": list(selected)})
+    return pages.shown(page, store, {**address, "selected": list(selected)})
 
 
 def run_of(store: Store, file: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
-from dashboard import bench_take, bench_view, figure_block, sentences, words
+from dashboard import address, bench_take, bench_view, figure_block, selection, sentences, words
 from dashboard.charts import bench as charts
 from dashboard.context import current
 from dashboard.guard import guarded
@@ -40,24 +39,32 @@ def page() -> None:
         st.caption("Choose a set-up to see its points.")
         return
     _charts(bench_view.with_slots(shown))
-    selected = _table(shown)
+    selected = selection.table(
+        bench_view.table(shown), shown["bench_id"].to_list(), "point", bench_view.columns(),
+        bench_view.headline(shown),
+    )  # fmt: skip
     st.download_button(
         "Download as CSV", export.render(stored, "csv"), "servescope-bench.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="bench_csv",
     )  # fmt: skip
-    if selected is None:
+    if not selected:
         st.caption("Select a row to see what the server's log says of that time.")
     else:
-        _point(shown.row(selected, named=True))
+        _point(shown.row(selected[0], named=True))
 
 
 def _chosen(points: pl.DataFrame) -> list[str]:
+    """The set-ups to show; other ones than the usual stand in the address."""
     names = points["set"].unique(maintain_order=True).to_list()
     if len(names) == 1:
         return names
-    chosen: list[str] = st.multiselect(
-        "Set-ups shown", names, default=bench_view.default_sets(points), key="bench_sets"
-    )
+    usual = bench_view.default_sets(points)
+    if "bench_sets" not in st.session_state:
+        asked = [name for name in st.query_params.get_all("set") if name in names]
+        st.session_state["bench_sets"] = asked or usual
+    chosen: list[str] = st.multiselect("Set-ups shown", names, key="bench_sets")
+    if not address.keep(set=[] if set(chosen) == set(usual) else chosen):
+        st.caption("These names are too long for an address: it restores the usual choice.")
     return chosen
 
 
@@ -76,20 +83,6 @@ def _charts(shown: pl.DataFrame) -> None:
                     figure_block.show(figure)
                 else:
                     st.caption(missing)
-
-
-def _table(shown: pl.DataFrame) -> int | None:
-    """The table; the position of the selected row. Its key changes with its rows."""
-    table = bench_view.table(shown)
-    rows = hashlib.sha256("".join(shown["bench_id"]).encode()).hexdigest()[:12]
-    event = st.dataframe(
-        table, key=f"bench_{rows}", hide_index=True, placeholder=words.MISSING,
-        column_order=[name for name in table.columns if table[name].count()],
-        column_config=bench_view.columns(), on_select="rerun", selection_mode="single-row",
-        alt=bench_view.headline(shown),
-    )  # fmt: skip
-    positions = event["selection"]["rows"]
-    return positions[0] if positions else None
 
 
 def _point(row: dict[str, Any]) -> None:

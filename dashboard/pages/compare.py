@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import compare_state, compare_view, figure_block, words
+from dashboard import address, compare_state, compare_view, figure_block, words
 from dashboard.compare_state import Asked
 from dashboard.context import Context, current
 from dashboard.guard import guarded
@@ -62,14 +62,13 @@ def page() -> None:
 
 def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:
     """The runs to compare, the baseline first. Both choices stand in the address, by id."""
-    state, address = st.session_state, st.query_params
+    state, asked = st.session_state, st.query_params
     if state.get("compare_base") not in named:
-        asked = address.get("base")
         newest = list(named)
         usual = next((run_id for run_id in newest if run_id in marked), newest[1])
-        state["compare_base"] = asked if asked in named else usual
+        state["compare_base"] = asked["base"] if asked.get("base") in named else usual
     if "compare_with" not in state:
-        asked_with = [run_id for run_id in address.get_all("with") if run_id in named]
+        asked_with = [run_id for run_id in asked.get_all("with") if run_id in named]
         default = next(run_id for run_id in named if run_id != state["compare_base"])
         state["compare_with"] = asked_with[:MOST] or [default]
     state["compare_with"] = [run_id for run_id in state["compare_with"] if run_id in named]
@@ -84,9 +83,7 @@ def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:
         placeholder="Choose one or more runs", wrap=True,
     )  # fmt: skip
     others = [run_id for run_id in others if run_id != base]
-    # At once and only where something is new: each change is a step of the browser's Back.
-    if (address.get("base"), address.get_all("with")) != (base, others):
-        address.from_dict({**address.to_dict(), "base": base, "with": others})
+    address.keep(**{"base": [base], "with": others})
     return [base, *others]
 
 

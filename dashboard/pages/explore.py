@@ -7,7 +7,7 @@ from typing import Final
 import polars as pl
 import streamlit as st
 
-from dashboard import explore_view, figure_block, files, words
+from dashboard import address, explore_view, figure_block, files, words
 from dashboard.charts import answer
 from dashboard.context import current
 from dashboard.files import File
@@ -60,6 +60,8 @@ def _ask(query: str, limit: int) -> QuestionJob:
 
 def _question() -> tuple[str, int]:
     """The question and how many rows of its answer; both stand in the address."""
+    if "q" not in st.session_state:
+        st.session_state["q"] = st.query_params.get("q", explore_view.FIRST)
     with st.container(horizontal=True, gap="xsmall", key="examples"):
         for number, (title, query) in enumerate(explore_view.EXAMPLES.items()):
             st.button(
@@ -68,8 +70,8 @@ def _question() -> tuple[str, int]:
             )  # fmt: skip
     with st.form("question", border=False):
         st.text_area(
-            "One SELECT over the views below", explore_view.FIRST, height=170, key="q",
-            bind="query-params", help="Run it with the button or Ctrl+Enter.",
+            "One SELECT over the views below", height=170, key="q",
+            help="Run it with the button or Ctrl+Enter.",
         )  # fmt: skip
         with st.container(horizontal=True, vertical_alignment="bottom"):
             limit = st.segmented_control(
@@ -79,7 +81,10 @@ def _question() -> tuple[str, int]:
             )  # fmt: skip
             if st.form_submit_button("Run", icon=":material/play_arrow:", type="primary"):
                 st.session_state.pop(_JOB, None)
-    return str(st.session_state["q"] or ""), int(limit)
+    query = str(st.session_state["q"] or "")
+    if not address.keep(q=[] if query == explore_view.FIRST else [query]):
+        st.caption("This question is too long for an address: a link to this page is without it.")
+    return query, int(limit)
 
 
 def _take(query: str) -> None:
@@ -146,7 +151,7 @@ def _chart(frame: pl.DataFrame) -> None:
 def _views() -> None:
     views = explore_view.views()
     with st.expander("Views and their columns", key="views", icon=":material/schema:"):
-        name = st.selectbox("View", list(views), key="view")
+        name = st.selectbox("View", list(views), key="view", bind="query-params")
         view = views[name]
         st.text(view.row)
         st.dataframe(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import polars as pl
 import streamlit as st
 
-from dashboard import figure_block, incident_view, links, sentences, words
+from dashboard import address, figure_block, incident_view, links, selection, sentences, words
 from dashboard.charts.incidents import lanes
 from dashboard.context import Context, current
 from dashboard.guard import guarded
@@ -74,7 +72,7 @@ def _filters(found: pl.DataFrame, names: dict[str, str]) -> tuple[list[str], lis
         "Classes", present, format_func=incident_view.lane_name, key="class",
         placeholder="all classes", bind="query-params",
     )  # fmt: skip
-    st.query_params["run"] = runs
+    address.keep(run=runs)
     return runs, list(severities or []), classes
 
 
@@ -88,14 +86,12 @@ def _drawn(chosen: pl.DataFrame) -> None:
 
 
 def _list(chosen: pl.DataFrame) -> None:
-    """The folded list; its key changes with its rows, since a selection is by position."""
+    """The folded list, and the lines of the selected row."""
     listed = chosen.head(incident_view.LISTED)
     table = incident_view.table(listed)
-    rows = hashlib.sha256("".join(listed["incident_id"]).encode()).hexdigest()[:12]
-    event = st.dataframe(
-        table, key=f"incidents_{rows}", hide_index=True, placeholder=words.MISSING,
-        column_config=incident_view.columns(), on_select="rerun", selection_mode="single-row",
-        alt=f"{words.counted(table.height, 'incident')}, newest first",
+    positions = selection.table(
+        table, listed["incident_id"].to_list(), "incident", incident_view.columns(),
+        f"{words.counted(table.height, 'incident')}, newest first",
     )  # fmt: skip
     if listed.height < chosen.height:
         st.caption(
@@ -107,7 +103,6 @@ def _list(chosen: pl.DataFrame) -> None:
         "servescope-incidents.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="incidents_csv",
     )  # fmt: skip
-    positions = event["selection"]["rows"]
     if not positions:
         st.caption("Select a row to read its lines.")
         return

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
 import streamlit as st
 
-from dashboard import links, notes_form, run_search, run_table, words
+from dashboard import links, notes_form, run_search, run_table, selection, words
 from dashboard.context import current
 from dashboard.guard import guarded
 from data import export, queries
@@ -34,8 +33,12 @@ def page() -> None:
     if runs.is_empty():
         st.info("No run fits. Take a word out of the search, or show the archived ones too.")
         return
-    selected = _table(runs)
-    _actions(selected)
+    shown = run_table.shown(runs)
+    selected = selection.table(
+        shown, runs["run_id"].to_list(), "selected", run_table.columns(),
+        run_table.summary(runs, runs), several=True,
+    )  # fmt: skip
+    _actions([runs.row(at, named=True) for at in selected])
     st.download_button(
         "Download as CSV", _csv(runs, every), "servescope-runs.csv", "text/csv",
         icon=":material/download:", on_click="ignore", key="runs_csv",
@@ -60,28 +63,6 @@ def _found(every: pl.DataFrame) -> pl.DataFrame:
     if not put_away and "is:archived" not in (text or ""):
         found = found.filter(~pl.col("archived"))
     return run_search.ordered(found, by or next(iter(run_search.SORTS)))
-
-
-def _table(runs: pl.DataFrame) -> list[dict[str, Any]]:
-    """The table; the cards of the selected runs.
-
-    Streamlit remembers a selection by position. The key changes with the rows, and what was
-    selected is looked for again by its id, so that a new run on top moves no selection.
-    """
-    shown = run_table.shown(runs)
-    ids = runs["run_id"].to_list()
-    rows = hashlib.sha256("".join(ids).encode()).hexdigest()[:12]
-    before = st.session_state.get("runs_selected", [])
-    kept = [at for at, run_id in enumerate(ids) if run_id in before]
-    event = st.dataframe(
-        shown, key=f"runs_{rows}", hide_index=True, placeholder=words.MISSING,
-        column_order=[name for name in shown.columns if shown[name].count()],
-        column_config=run_table.columns(), on_select="rerun", selection_mode="multi-row",
-        selection_default={"selection": {"rows": kept}}, alt=run_table.summary(runs, runs),
-    )  # fmt: skip
-    positions = [at for at in event["selection"]["rows"] if at < len(ids)]
-    st.session_state["runs_selected"] = [ids[at] for at in positions]
-    return [runs.row(at, named=True) for at in positions]
 
 
 def _actions(selected: Sequence[dict[str, Any]]) -> None:
