@@ -4,9 +4,10 @@ ServescopeError
 ├── StoreError      the store cannot be opened, read or written
 │   └── ConflictError   another reader has stored these bytes already
 ├── SourceError     a source cannot be read
-│   ├── UnreachableError    its host does not answer, or no longer
-│   ├── LoginError          its host does not let us in
-│   └── HostKeyError        its host's key is not the one that was trusted
+│   └── HostError       nor can any other on its host
+│       ├── UnreachableError    it does not answer, or no longer
+│       ├── LoginError          it does not let us in
+│       └── HostKeyError        its key is not the one that was trusted
 ├── AccessError     who may open the pages from other machines is not said, or wrongly
 ├── ControlError    the running `servescope up` cannot be reached or refuses
 └── CommandError    a command was asked for something that does not exist
@@ -37,15 +38,19 @@ class SourceError(ServescopeError):
     """A source cannot be read."""
 
 
-class UnreachableError(SourceError):
+class HostError(SourceError):
+    """What keeps all sources of a host from being read, not this one alone."""
+
+
+class UnreachableError(HostError):
     """The host of a source does not answer, or no longer: to be tried again."""
 
 
-class LoginError(SourceError):
+class LoginError(HostError):
     """The host of a source does not let us in."""
 
 
-class HostKeyError(SourceError):
+class HostKeyError(HostError):
     """The key of a source's host is not known, or not the one that was trusted."""
 
     def __init__(self, text: str, *, changed: bool) -> None:

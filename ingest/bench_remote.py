@@ -7,8 +7,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
 from ingest.bench_read import TEXT_BYTES, BenchFile, look_into
+from ingest.leaving_out import left_out
 from ingest.sources.places import place_of
 
 if TYPE_CHECKING:
@@ -73,12 +73,6 @@ def look_at_all(
     with _opened(location, suffixes) as folder:
         marks = folder.marks()
         for name in sorted(marks, key=lambda name: (marks[name][1], name)):
-            try:
+            with left_out(looked.notes, of=len(marks)):
                 looked.files.append(folder.look(name, maps, into_logs=into_logs))
-            except (UnreachableError, LoginError, HostKeyError):
-                raise
-            except SourceError as error:
-                if len(marks) == 1:
-                    raise
-                looked.notes.append(f"{error}; left out")
     return looked

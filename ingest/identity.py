@@ -14,7 +14,7 @@ import duckdb
 
 from data import checkpoints
 from data.checkpoints import Checkpoint
-from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
+from data.errors import HostError, SourceError
 from ingest.sources.log_file import HEAD_BYTES, LogFile, Place
 from ingest.state import has_references, unpack
 
@@ -94,7 +94,7 @@ def unread_before(
             with closing(place.open(entry.name)) as file:
                 if holds(file, last):
                     return True, found[::-1]
-        except (UnreachableError, LoginError, HostKeyError):
+        except HostError:
             raise
         except SourceError:  # deleted meanwhile, or not to be read: older ones may still be
             found.pop()
@@ -117,7 +117,7 @@ def _in_place(checkpoint: Checkpoint, file: LogFile, place: Place) -> bool:
     try:
         with closing(place.open(checkpoint.path)) as other:
             return holds(other, checkpoint)
-    except (UnreachableError, LoginError, HostKeyError):
+    except HostError:
         raise
     except SourceError:
         return False

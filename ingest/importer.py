@@ -10,12 +10,13 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from data.errors import HostKeyError, LoginError, SourceError, UnreachableError
+from data.errors import SourceError
 from data.store import Store
 from ingest import blocks
 from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.interrupts import between_steps
+from ingest.leaving_out import left_out
 from ingest.ledger import Append
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
@@ -192,16 +193,9 @@ def _readable(locations: Sequence[str], places: _Places, report: ImportReport) -
         if not found:
             raise SourceError(f"{location}: holds no log file (.log, .txt, .out, .err)")
         for name in found:
-            try:
-                with closing(places.of(name).open(name)) as file:
-                    file.refuse_binary()
-                    sizes[name] = file.progress(0)[1]
-            except (UnreachableError, LoginError, HostKeyError):
-                raise
-            except SourceError as error:
-                if len(found) == 1:
-                    raise
-                report.notes.append(f"{error}; left out")
+            with left_out(report.notes, of=len(found)), closing(places.of(name).open(name)) as file:
+                file.refuse_binary()
+                sizes[name] = file.progress(0)[1]
     return sizes
 
 

@@ -17,6 +17,7 @@ from data.store import Store
 from ingest.bench_read import BenchFile, look
 from ingest.claims import Claims
 from ingest.importer import SETTLED_S, ImportReport, Progress, import_logs
+from ingest.leaving_out import left_out
 from ingest.sources.address import SSH
 from ingest.sources.command import is_command
 from ingest.sources.file import expand
@@ -215,15 +216,9 @@ def _sort_out(
         for path in paths:
             if path.name == _WARMUP and len(paths) > 1:
                 continue
-            try:
-                file = look(path, maps, into_logs=only_bench)
-            except SourceError as error:
-                if len(paths) == 1:
-                    raise
-                found.notes.append(f"{error}; left out")
-                continue
-            if not _put(found, file, only_bench):
-                others.append(path)
+            with left_out(found.notes, of=len(paths)):
+                if not _put(found, look(path, maps, into_logs=only_bench), only_bench):
+                    others.append(path)
         if before == (len(found.logs), len(found.bench)) and not found.notes:
             raise SourceError(f"{location}: {_nothing(others, only_bench)}")
         if others:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import paramiko
 
-from data.errors import HostKeyError, LoginError, UnreachableError
+from data.errors import HostError, HostKeyError, UnreachableError
 from ingest.sources.address import HostAddress
 from ingest.sources.host_keys import KnownHosts, fingerprint
 from ingest.sources.ssh_config import Hop, route
@@ -116,7 +116,7 @@ class Connection:
         """Any failure in here means that the host is not there any more: all is closed."""
         try:
             yield
-        except (UnreachableError, LoginError, HostKeyError):
+        except HostError:
             self.close()
             raise
         except (paramiko.SSHException, EOFError, OSError) as error:
