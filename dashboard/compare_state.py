@@ -13,12 +13,13 @@ from dashboard.charts import compare as charts
 from dashboard.charts.economics import economics_figure
 from dashboard.charts.figure import Figure
 from dashboard.context import Context
-from dashboard.run_cache import Changes, changes_of
+from dashboard.run_cache import changes_of
 from data import aligned
 from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
 from data.names import tame
 from data.run_data import RunData
+from data.run_now import Changes
 
 Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
 

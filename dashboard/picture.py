@@ -22,7 +22,8 @@ from dashboard.charts.figure import Figure
 from dashboard.charts.live import figures, sparks
 from dashboard.charts.marks import marks
 from dashboard.context import Context
-from data import queries
+from data import queries, run_now
+from data.run_now import Changes
 
 WINDOWS: Final[dict[str, float | None]] = {
     "5 min": 300.0,
@@ -36,7 +37,6 @@ _BUCKET_S: Final = 2.0
 _POINTS: Final = 300
 _LONGEST_WAIT_S: Final = 10.0  # for a redraw
 
-Changes = tuple[float | None, ...]
 Written = tuple[int | None, ...]
 
 
@@ -94,7 +94,7 @@ def _changes_of(context: Context, run_id: str) -> Changes:
     known = _changes.get(run_id)
     if known is None or known[0] != revision:
         with context.store.cursor() as con:
-            known = _changes[run_id] = (revision, queries.run_changes(con, run_id))
+            known = _changes[run_id] = (revision, run_now.changes(con, run_id))
     return known[1]
 
 
@@ -102,12 +102,28 @@ def _changes_of(context: Context, run_id: str) -> Changes:
 def _state(
     _context: Context, store: str, run_id: str, changes: Changes
 ) -> tuple[dict[str, Any], queries.Latest | None, queries.LiveTiles | None]:
+    told = _told(_context, store, run_id, changes.facts, changes.notes)
     with _context.store.cursor() as con:
-        card = queries.run_card(con, run_id)
-        assert card is not None, run_id
+        card = run_now.card(con, told)
         card["fault"] = queries.first_fault(con, run_id) if card["n_faults"] else None
         latest = queries.latest_samples(con, card)
         return card, latest, queries.live_tiles(latest, card)
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _told(_context: Context, store: str, run_id: str, facts: int, notes: int) -> dict[str, Any]:
+    with _context.store.cursor() as con:
+        told = run_now.told(con, run_id)
+    assert told is not None, run_id
+    return told
+
+
+@st.cache_resource(max_entries=24, show_spinner=False)
+def _marks(
+    _context: Context, _card: Mapping[str, Any], store: str, run_id: str, facts: int, events: int
+) -> pl.DataFrame:
+    with _context.store.cursor() as con:
+        return marks(queries.marked_events(con, run_id), _card)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -126,8 +142,8 @@ def _drawing(
     points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
     with _context.store.cursor() as con:
         curves = queries.series(con, run_id, *span, points, _latest)
-        events = marks(queries.marked_events(con, run_id), _card)
         written = queries.bench_written(con)
+    events = _marks(_context, _card, store, run_id, changes.facts, changes.events)
     served = bands(_bench(_context, store, run_id, written), span)
     cap = None if _tiles is None else _tiles.running_cap
     speculates = _card["spec_algorithm"] is not None

@@ -8,12 +8,12 @@ from typing import Final
 import streamlit as st
 
 from dashboard.context import Context
-from data import baseline, queries, run_data
+from data import baseline, run_data, run_now
 from data.findings.model import Finding
 from data.findings.rules import findings
 from data.run_data import RunData
+from data.run_now import Changes
 
-Changes = tuple[float | None, ...]
 _MOST_SAMPLES: Final = 2_000_000  # of all runs kept: 1.5 GB with what is made of them
 _kept: dict[tuple[str, str], tuple[Changes, RunData]] = {}  # by store and run, oldest use first
 _turn = threading.Lock()
@@ -22,7 +22,7 @@ _turn = threading.Lock()
 def changes_of(context: Context, run_id: str) -> Changes:
     """What differs after everything that was stored of a run."""
     with context.store.cursor() as con:
-        return queries.run_changes(con, run_id)
+        return run_now.changes(con, run_id)
 
 
 def loaded(context: Context, run_id: str, changes: Changes) -> RunData:

@@ -17,16 +17,9 @@ from data.asked import asked
 
 Frame = pl.LazyFrame
 
-_ROWS: Final = """
-WITH found AS (
-    SELECT s.kind, s.rank, s.ts, s.byte_offset, s."window", s.interval_s, s.gen_tok_s,
-        s.gen_tok_s_min, s.gen_tok_s_max, s.prompt_tok_s, s.new_tokens, s.running_reqs,
-        s.queued_reqs, s.kv_usage, s.accept_len, s.draft_accept_rate, s.request_steps
-    FROM counted_timed s
-    WHERE s.run_id = $run_id AND s.kind <> 'metrics'
-        AND s.ts >= $start AND s.ts <= $end::TIMESTAMP + INTERVAL 2 MINUTE
-)
-SELECT * FROM found
+_LATE: Final = """
+SELECT file_id, byte_offset, interval_s AS late_s FROM sample_intervals
+WHERE run_id = $run_id AND byte_offset BETWEEN $first AND $last
 """
 _GAUGES: Final = ("running_reqs", "queued_reqs", "kv_usage")
 _WAITED: Final = ("after_idle", "startup")
@@ -43,11 +36,27 @@ def samples(
     minutes after them: a window that begins before the end may be stamped after it.
 
     Args:
-        place: run_id, start, end.
+        place: start, end.
     """
-    rows = asked(con, one_run.narrowed(_ROWS, held), place)
+    found = asked(con, one_run.between(held), place)
+    rows = _corrected(con, held, found.join(held.groups, on="group_id"))
     waited = pl.col("window").is_in(_WAITED).fill_null(False)
     return rows.sort("ts", "byte_offset").with_columns(nth=pl.int_range(pl.len()), waited=waited)
+
+
+def _corrected(
+    con: duckdb.DuckDBPyConnection, held: one_run.Held, rows: pl.DataFrame
+) -> pl.DataFrame:
+    """With the windows that were still open when their sample was stored."""
+    if rows.is_empty():
+        return rows
+    first, last = rows["byte_offset"].min(), rows["byte_offset"].max()
+    late = asked(con, _LATE, {"run_id": held.run_id, "first": first, "last": last})
+    if late.is_empty():
+        return rows
+    return rows.join(late, on=["file_id", "byte_offset"], how="left").with_columns(
+        interval_s=pl.coalesce("late_s", "interval_s")
+    )
 
 
 def latest(rows: pl.DataFrame) -> pl.DataFrame:

@@ -193,21 +193,6 @@ def bench_written(con: duckdb.DuckDBPyConnection) -> tuple[int | None, ...]:
     return tuple(row)
 
 
-def run_changes(con: duckdb.DuckDBPyConnection, run_id: str) -> tuple[float | None, ...]:
-    """Counts and sums that differ after every append that stored something of this run."""
-    row = con.execute(
-        "SELECT count(*), sum(n_decode + n_prefill + n_stats + n_spec)::DOUBLE, sum(gen_tokens), "
-        "(SELECT count(*) FROM run_facts WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM events WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM run_notes WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM bench_windows WHERE run_id = $run_id) "
-        "FROM run_summary_parts WHERE run_id = $run_id",
-        {"run_id": run_id},
-    ).fetchone()
-    assert row is not None
-    return tuple(row)
-
-
 def latest_run(con: duckdb.DuckDBPyConnection, source_id: str) -> str | None:
     """The run_id that started last in a source; None if it has none."""
     # Whatever else is known of runs is not asked for: this is, at every start of a source.
@@ -228,7 +213,7 @@ def latest_samples(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> L
     end = card["last_ts"]
     if end is None:
         return None
-    place = {"run_id": card["run_id"], "start": end - _LATEST, "end": end}
+    place = {"start": end - _LATEST, "end": end}
     held = one_run.held(con, card["run_id"])
     return Latest(held.by_minute, place["start"], end, curves.samples(con, held, place))
 
@@ -302,7 +287,8 @@ def series(
     width = max(MINUTE_S if minutely else 1.0, span / points)
     buckets = _buckets(span, width)
     if not many:
-        return curves.curves(curves.samples(con, held, place), start, width, buckets)
+        rows = curves.samples(con, held, {"start": start, "end": end})
+        return curves.curves(rows, start, width, buckets)
     shape = {"width": width, "buckets": buckets}
     return asked(con, one_run.narrowed(_LONG_SERIES, held), place | shape)
 

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from data import one_run, queries
+from data import curves, one_run, queries, run_now
+from data.asked import asked
 from data.run_samples import run_samples
 from data.store import Store
 from parsers import records
@@ -58,7 +59,7 @@ def test_a_run_read_at_once_is_what_the_view_says(many: Store) -> None:
 def test_what_one_run_is_asked_is_what_the_view_says(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, pl.DataFrame]]:
+    def shown(con: duckdb.DuckDBPyConnection) -> list[tuple[Any, pl.DataFrame]]:
         found: list[tuple[Any, pl.DataFrame]] = []
         for card in queries.runs_table(con).head(5).iter_rows(named=True):
             end = card["last_ts"]
@@ -69,12 +70,89 @@ def test_what_one_run_is_asked_is_what_the_view_says(
         return found
 
     with many.cursor() as con:
-        narrowed = asked(con)
+        narrowed = shown(con)
         monkeypatch.setattr(one_run, "narrowed", lambda query, _: query)
-        for (tiles, curves), (tiles_told, told) in zip(narrowed, asked(con), strict=True):
+        for (tiles, curves), (tiles_told, told) in zip(narrowed, shown(con), strict=True):
             assert tiles == tiles_told
             assert_frame_equal(curves, told)
             assert curves.height > 1
+
+
+def check_card(con: duckdb.DuckDBPyConnection, whole: dict[str, Any]) -> None:
+    """The card that Live asks for each second is the card."""
+    told = run_now.told(con, whole["run_id"])
+    assert told is not None
+    card = run_now.card(con, told)
+    assert card.pop("duration_s") == pytest.approx(whole["duration_s"])
+    assert {name: whole[name] for name in card} == card
+
+
+_OF_A_TIME = """
+SELECT s.kind, s.rank, s.ts, s.byte_offset, s."window", s.interval_s, s.gen_tok_s, s.gen_tok_s_min,
+    s.gen_tok_s_max, s.prompt_tok_s, s.new_tokens, s.running_reqs, s.queued_reqs, s.kv_usage,
+    s.accept_len, s.draft_accept_rate, s.request_steps
+FROM counted_timed s
+WHERE s.run_id = $run_id AND s.kind <> 'metrics'
+    AND s.ts >= $start AND s.ts <= $end::TIMESTAMP + INTERVAL 2 MINUTE
+ORDER BY s.ts, s.byte_offset
+"""
+
+
+def check_samples(con: duckdb.DuckDBPyConnection, run_id: str, start: Any, end: Any) -> None:
+    """The samples of a time that Live asks for are those of the view."""
+    place = {"start": start, "end": end}
+    found = curves.samples(con, one_run.held(con, run_id), place)
+    told = asked(con, _OF_A_TIME, place | {"run_id": run_id})
+    assert found.height > 5
+    assert_frame_equal(found.select(told.columns).sort(told.columns), told.sort(told.columns))
+
+
+def test_what_is_asked_each_second_is_what_the_views_say(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with many.cursor() as con:
+        for nth, card in enumerate(queries.runs_table(con).head(5).iter_rows(named=True)):
+            monkeypatch.setattr(one_run, "_LISTED", 256 * (nth % 2))  # named, or asked for
+            check_card(con, card)
+            end = card["last_ts"] - timedelta(seconds=20)
+            check_samples(con, card["run_id"], end - timedelta(minutes=5), end)
+        assert run_now.told(con, "no such run") is None
+
+
+def test_nor_does_it_count_ranks_that_print_the_same(open_store: OpenStore) -> None:
+    ranks = [(dp, tp, pp) for dp in (None, 0, 1) for tp in (None, 1) for pp in (0, 1)]
+    rows = [
+        decode(second + nth / 100, dp_rank=dp, tp_rank=tp, pp_rank=pp, engine_index=dp)
+        for nth, (dp, tp, pp) in enumerate(ranks)
+        for second in range(1, 200)
+    ]
+    late = [
+        {"run_id": "r1", "file_id": "f", "byte_offset": 1000 * second, "interval_s": 0.25}
+        for second in (50, 150, 160)
+    ]
+    fault = {
+        "run_id": "r1", "byte_offset": 16, "ts": at(500), "severity": "fault",
+        "incident_id": "r1-10",
+    }  # fmt: skip
+    with open_store() as store:
+        store.append(
+            Frames(
+                samples=records.frame(rows, records.SAMPLES),
+                intervals=records.frame(late, records.INTERVALS),
+                events=records.frame([fault], records.EVENTS),
+                run_facts=records.frame(
+                    [{"run_id": "r1", "seq": 1, "ready_at": at(0.5)}], records.RUN_FACTS
+                ),
+            ),
+            None,
+        )
+        roll(store, at(125))
+        with store.cursor() as con:
+            card = queries.run_card(con, "r1")
+            assert card is not None
+            assert (card["n_faults"], card["first_ts"]) == (1, at(1))
+            check_card(con, card)
+            check_samples(con, "r1", at(0), at(170))
 
 
 def test_the_end_of_a_run_read_once_gives_the_same_curves(many: Store) -> None:
