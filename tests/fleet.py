@@ -23,6 +23,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import duckdb
+import psycopg
 
 from data.errors import ServescopeError
 from data.lake_place import LakePlace
@@ -36,6 +37,7 @@ RIGHT_S = 300.0  # for a dashboard to show what is stored
 UNREAD_S = 60.0  # for us to read the store again once its server is back
 GONE_S = 120.0  # for a process to end that was killed
 ANSWER_S = 60.0
+LOOK_S = 0.2  # between two questions to a dashboard: each costs the servers what they work with
 _COUNTS = (
     "SELECT source_id, count(*) AS n, count(DISTINCT kv_tokens) AS lines FROM samples "
     "GROUP BY source_id"
@@ -121,7 +123,7 @@ class Collector:
             self._nursery = subprocess.Popen(
                 [sys.executable, "-c", _COLLECT, str(log), location], cwd=ROOT, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
-                env={**os.environ, "SERVESCOPE_HOST": host}, start_new_session=True,
+                env={**os.environ, "SERVESCOPE_HOST": host}, process_group=0,
             )  # fmt: skip
         self.source = f"{host}:{log}"
         self._thread = threading.Thread(target=self._keep_alive, daemon=True)
@@ -198,7 +200,7 @@ class Dashboard:
         while True:
             self._process = subprocess.Popen(
                 [*command, self._location], cwd=ROOT, env=self._environment,
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, process_group=0,
             )  # fmt: skip
             while self._process.poll() is None:
                 if self._healthy():
@@ -253,6 +255,7 @@ class Fleet:
         self._counting, self._restarting = threading.Lock(), threading.Lock()
         self._postgres = Postgres()
         self._location = self._postgres.lake(folder / "files")
+        self._database = dict(LakePlace.parse(self._location).words)["dbname"]
         self._logs = [folder / f"host{n}.log" for n in range(hosts)]
         self._servers = [
             Server(log, random.Random(seed + n), pause_s=0.3) for n, log in enumerate(self._logs)
@@ -290,17 +293,17 @@ class Fleet:
         collector = self._rng.choice(self._collectors)
         collector.kill()
         killed = time.monotonic()
-        before = self._stored().get(collector.source)
-        if before is None or self._rng.random() < 0.5:
+        before = self._commits(collector)
+        if not before or self._rng.random() < 0.5:
             return "collector"  # often it is killed again before it is back
         while time.monotonic() < min(deadline, killed + RIGHT_S):
             if self._restarting.locked():
                 return "collector"
-            if self._stored().get(collector.source, 0) > before:
+            if self._commits(collector) > before:
                 self._back("collector", killed)
                 self._until_right(self._rng.choice(self._dashboards), "collector")
                 break
-            time.sleep(0.5)  # each look costs the servers what a look of a dashboard does
+            time.sleep(0.1)
         return "collector"
 
     def _restart_server(self, deadline: float) -> str:
@@ -385,6 +388,14 @@ class Fleet:
         out.missing = len(wanted - set(found))
         out.runs = int(runs[0]) if runs else 0
 
+    def _commits(self, collector: Collector) -> int:
+        """Number of its latest commit, as the catalog has it; 0 while PostgreSQL is away."""
+        name = f"path {collector.source}"
+        query = f"SELECT max(seq) FROM servescope_positions WHERE name = '{name}'"
+        with contextlib.suppress(psycopg.Error):
+            return int(str(self._postgres.execute(query, self._database)[0][0] or 0))
+        return 0
+
     def _stored(self) -> dict[str, int]:
         """Lines of each source that are stored; none while PostgreSQL is away.
 
@@ -413,7 +424,7 @@ class Fleet:
                 return
             if time.monotonic() > begun + RIGHT_S:
                 raise TimeoutError(f"a dashboard was not right within {RIGHT_S:g} s")
-            time.sleep(0.05)
+            time.sleep(LOOK_S)
         time.sleep(self._pulse.TICK_S)  # it tells of a standstill when that is over
         behind_s = time.monotonic() - begun - self._pulse.TICK_S
         if self._pulse.stood_s > stood_s:
