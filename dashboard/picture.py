@@ -103,8 +103,8 @@ def _state(
     _context: Context, store: str, run_id: str, changes: Changes
 ) -> tuple[dict[str, Any], queries.Latest | None, queries.LiveTiles | None]:
     told = _told(_context, store, run_id, changes.facts, changes.notes)
+    card = run_now.card(told, changes)
     with _context.store.cursor() as con:
-        card = run_now.card(con, told)
         card["fault"] = queries.first_fault(con, run_id) if card["n_faults"] else None
         latest = queries.latest_samples(con, card)
         return card, latest, queries.live_tiles(latest, card)

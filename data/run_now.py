@@ -19,39 +19,56 @@ _TOLD: Final = (
     "SELECT *, epoch(ready_at) - epoch(started_at) AS ready_after_s FROM runs "
     "WHERE run_id = $run_id"
 )
-_SEEN: Final = """
-SELECT dp_rank, engine_index, coalesce(tp_rank, 0) AS tp, coalesce(pp_rank, 0) AS pp,
-    n_faults IS NULL AS of_samples, min(first_ts) AS first_ts, max(last_ts) AS last_ts,
-    coalesce(sum(n_faults), 0)::BIGINT AS n_faults
+_CHANGES: Final = """
+SELECT dp_rank, engine_index, coalesce(pp_rank, 0) AS pp, coalesce(tp_rank, 0) AS tp,
+    n_faults IS NULL AS of_samples, count(*),
+    sum(n_decode + n_prefill + n_stats + n_spec)::DOUBLE, sum(gen_tokens),
+    min(first_ts), max(last_ts), coalesce(sum(n_faults), 0)::BIGINT
 FROM run_summary_parts WHERE run_id = $run_id GROUP BY ALL
+"""
+_COUNTS: Final = """
+SELECT (SELECT count(*) FROM run_facts WHERE run_id = $run_id),
+    (SELECT count(*) FROM events WHERE run_id = $run_id),
+    (SELECT count(*) FROM run_notes WHERE run_id = $run_id),
+    (SELECT count(*) FROM bench_windows WHERE run_id = $run_id)
 """
 
 
 class Changes(NamedTuple):
     """Counts and sums that differ after every append that stored something of a run."""
 
-    parts: int
-    samples: float | None
-    tokens: float | None
     facts: int
     events: int
     notes: int
     windows: int  # of benchmark points
+    parts: int
+    samples: float  # of all ranks, as all below
+    tokens: float
+    n_faults: int
+    first_ts: datetime | None  # of the ranks that count, as below
+    last_ts: datetime | None
 
 
 def changes(con: duckdb.DuckDBPyConnection, run_id: str) -> Changes:
     """What differs now."""
-    row = con.execute(
-        "SELECT count(*), sum(n_decode + n_prefill + n_stats + n_spec)::DOUBLE, sum(gen_tokens), "
-        "(SELECT count(*) FROM run_facts WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM events WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM run_notes WHERE run_id = $run_id), "
-        "(SELECT count(*) FROM bench_windows WHERE run_id = $run_id) "
-        "FROM run_summary_parts WHERE run_id = $run_id",
-        {"run_id": run_id},
-    ).fetchone()
-    assert row is not None
-    return Changes(*row)
+    counts = con.execute(_COUNTS, {"run_id": run_id}).fetchone()
+    ranks = con.execute(_CHANGES, {"run_id": run_id}).fetchall()
+    assert counts is not None
+    facts, events, notes, windows = counts
+    parts, samples, tokens, faults = (sum(rank[at] or 0 for rank in ranks) for at in (5, 6, 7, 10))
+    # Ranks that count, as in the view run_ranks.
+    lowest: dict[Any, Any] = {}
+    for *lane, pp, tp, of_samples in (rank[:5] for rank in ranks):
+        if of_samples:
+            place = tuple(lane)
+            lowest[place] = min(lowest.get(place, (pp, tp)), (pp, tp))
+    counted = [rank for rank in ranks if lowest.get(rank[:2]) == rank[2:4]]
+    firsts = [rank[8] for rank in counted if rank[8] is not None]
+    lasts = [rank[9] for rank in counted if rank[9] is not None]
+    return Changes(
+        facts, events, notes, windows, parts, samples, tokens, faults,
+        min(firsts, default=None), max(lasts, default=None),
+    )  # fmt: skip
 
 
 def told(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
@@ -60,28 +77,14 @@ def told(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[str, Any] | None:
     return rows[0] if rows else None
 
 
-def card(con: duckdb.DuckDBPyConnection, known: Mapping[str, Any]) -> dict[str, Any]:
+def card(known: Mapping[str, Any], now: Changes) -> dict[str, Any]:
     """What was told of a run, with first_ts, last_ts, n_faults and duration_s as
     `data.queries.run_card` has them.
 
     Args:
         known: of `told`.
     """
-    parts = asked(con, _SEEN, {"run_id": known["run_id"]})
-    lane = ["dp_rank", "engine_index"]
-    # Ranks that count, as in the view run_ranks.
-    counted = (
-        parts.filter("of_samples").sort("pp", "tp").unique(lane, keep="first", maintain_order=True)
-    )
-    seen = parts.join(counted, on=[*lane, "pp", "tp"], how="semi", nulls_equal=True)
-    first_ts, last_ts = seen["first_ts"].min(), seen["last_ts"].max()
-    start, end = known["started_at"] or first_ts, known["ended_at"] or last_ts
-    return {
-        **known, "first_ts": first_ts, "last_ts": last_ts, "n_faults": parts["n_faults"].sum(),
-        "duration_s": _seconds(start, end),
-    }  # fmt: skip
-
-
-def _seconds(start: Any, end: Any) -> float | None:
-    known = isinstance(start, datetime) and isinstance(end, datetime)
-    return (end - start).total_seconds() if known else None
+    start, end = known["started_at"] or now.first_ts, known["ended_at"] or now.last_ts
+    lasted = None if start is None or end is None else (end - start).total_seconds()
+    seen = {"first_ts": now.first_ts, "last_ts": now.last_ts, "n_faults": now.n_faults}
+    return {**known, **seen, "duration_s": lasted}

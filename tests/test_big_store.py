@@ -82,7 +82,7 @@ def check_card(con: duckdb.DuckDBPyConnection, whole: dict[str, Any]) -> None:
     """The card that Live asks for each second is the card."""
     told = run_now.told(con, whole["run_id"])
     assert told is not None
-    card = run_now.card(con, told)
+    card = run_now.card(told, run_now.changes(con, whole["run_id"]))
     assert card.pop("duration_s") == pytest.approx(whole["duration_s"])
     assert {name: whole[name] for name in card} == card
 
