@@ -35,9 +35,23 @@ button[kind^="primary"], button[kind^="primary"] * {{ color: {on_primary} !impor
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}
+/* Said at once when the server is gone; when it is back, the page goes on by itself. */
+[data-testid="stApp"]:not([data-test-connection-state="CONNECTED"])::after {{
+    content: "{lost}";
+    position: fixed; inset: auto 0 0 0; z-index: 1000000; padding: 0.6rem 1rem;
+    text-align: center; background: {text}; color: {background};
+}}
+/* Streamlit's own words come later and tell to start another program. */
+body:has([data-test-connection-state]:not([data-test-connection-state="CONNECTED"]))
+[data-testid="stDialog"] {{ display: none; }}
 /* A fragment that reads for a moment is no reason to fade what stands. */
 [data-stale="true"] {{ opacity: 1 !important; }}
 </style>"""
+
+LOST: Final = (
+    "The connection to Servescope is lost, so nothing here moves. Is it still running? "
+    "This page goes on by itself as soon as it answers."
+)
 
 
 def apply() -> None:
@@ -49,6 +63,7 @@ def apply() -> None:
             background=page["backgroundColor"],
             border=page["borderColor"],
             text=page["textColor"],
+            lost=LOST,
             on_primary="#FFFFFF" if not dark else page["backgroundColor"],
         )
     )
