@@ -105,16 +105,24 @@ def facts(card: Mapping[str, Any]) -> list[sentences.Tile]:
 
 
 def overrides(run: RunData) -> None:
-    """What the server changed of its own settings, in amber, with the line that says so."""
-    events = run.events.filter(pl.col("kind") == "override")
-    for event in events.iter_rows(named=True):
-        data = json.loads(event["data"] or "{}")
-        values = [f"{what} {configs.shown(data[key])}" for key, what in
-                  (("given", "given"), ("effective", "in effect")) if key in data]  # fmt: skip
-        said = f"Overridden: {event['title']}" + (f" ({', '.join(values)})" if values else "")
-        with st.container(key=f"override_{event['line_no']}_{event['byte_offset']}"):
-            st.warning(words.plain(said), icon=":material/warning:")
-            st.code(f"line {event['line_no']}: {event['evidence']}", language=None, wrap_lines=True)
+    """What the server changed of its own settings, in amber, with the lines that say so."""
+    events = run.events.filter(pl.col("kind") == "override").rows(named=True)
+    if not events:
+        return
+    said = [f"- {words.plain(_override(event))}" for event in events]
+    st.warning("\n".join(["Overridden by the server:", *said]), icon=":material/warning:")
+    lines = [f"line {event['line_no']}: {event['evidence']}" for event in events]
+    st.code("\n".join(lines), language=None, wrap_lines=True)
+
+
+def _override(event: Mapping[str, Any]) -> str:
+    """One of them: what was given, and what is in effect."""
+    data = json.loads(event["data"] or "{}")
+    values = [f"{what} {configs.shown(data[key])}" for key, what in
+              (("given", "given"), ("effective", "in effect")) if key in data]  # fmt: skip
+    title, name = str(event["title"]), data.get("name")
+    of = f"{name}: " if name and name not in title else ""  # "true" alone would not say of what
+    return title + (f" ({of}{', '.join(values)})" if values else "")
 
 
 def findings(found: Sequence[Finding]) -> None:

@@ -40,10 +40,15 @@ def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False)
         for slot, name in names.items()
     )
     columns = 1 if max(map(len, names.values()), default=0) > _LONG else 2
+    # A symbol of points has no rim, else it is larger where lines join the points.
+    symbol: dict[str, Any] = (
+        {"symbolType": "stroke", "symbolSize": 500}
+        if lines
+        else {"symbolType": "circle", "symbolSize": 110, "symbolStrokeWidth": 0}
+    )
     legend = alt.Legend(
         title=None, orient="top", columns=columns, labelLimit=_NAME_WIDTH, values=list(names),
-        labelExpr=f"{said}datum.label", symbolType="stroke" if lines else "circle",
-        symbolSize=500 if lines else 110, symbolOpacity=1,
+        labelExpr=f"{said}datum.label", symbolOpacity=1, **symbol,
     ) if shown else None  # fmt: skip
     return alt.Color("slot:N", scale=alt.Scale(domain=SLOTS), legend=legend)
 

@@ -134,7 +134,9 @@ def test_a_run_tells_its_overrides_and_findings(demo: Store) -> None:
         "no faults."
     )
     warned = [warning.value.replace("\\", "") for warning in test.warning]
-    assert any("Overridden: max_running_requests lowered to 48" in text for text in warned)
+    changed = next(text for text in warned if text.startswith("Overridden by the server:"))
+    assert "- max_running_requests lowered to 48 by speculative decoding (given" in changed
+    assert "- Cuda graph disabled (disable_cuda_graph: given default, in effect true)" in changed
     assert any("is reset to 48" in code.value for code in test.code)
     assert any("lowered by speculation" in text for text in warned)
     tables = [table.value for table in test.dataframe]

@@ -199,7 +199,7 @@ def _colour(rows: pl.DataFrame, *, shown: bool = True) -> alt.Color:
 
 
 def _names(rows: pl.DataFrame) -> dict[str, str]:
-    return dict(rows.select("slot", "set").unique("slot", maintain_order=True).rows())
+    return dict(rows.select("slot", "set").unique("slot").sort("slot").rows())
 
 
 def curve_figure(points: pl.DataFrame) -> Figure:
