@@ -7,7 +7,7 @@ was cut. They wait in the state of the pipeline, secrets redacted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -53,7 +53,7 @@ class HeldMarks:
 
     def dump(self) -> dict[str, Any]:
         """What the next block needs, for the state of the pipeline."""
-        return {"held": self.held, "stamp": asdict(self.stamp) if self.stamp else None}
+        return {"held": self.held, "stamp": self.stamp}
 
     def load(self, held: Sequence[Sequence[Any]], stamp: dict[str, Any] | None) -> None:
         """Values as `dump` gave them; those of older releases know no wrappers."""

@@ -66,7 +66,7 @@ class Ledger:
             batch = replace(batch, ingest_log=pl.concat([batch.ingest_log, notes]))
             self._notes = []
         self.seq += 1
-        state, texts = pack(pipeline.state)
+        state, texts = pack(pipeline.state_values)
         new = tuple((name, text) for name, text in texts.items() if name not in self._known_texts)
         self._known_texts |= texts.keys()
         checkpoint = Checkpoint(

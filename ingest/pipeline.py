@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -24,6 +24,7 @@ from ingest.ranks import Late, Ranks
 from ingest.runs import Run, RunBook, dump_run, load_run
 from ingest.scan import GATES, Readers, Scanned, scan
 from ingest.serving import Serving, engine_of
+from ingest.state import dumped
 from ingest.succession import Before, Places, carried, earlier_of
 from ingest.times import times_of
 from parsers import access, lines, records, sglang, vllm
@@ -122,20 +123,23 @@ class Pipeline:
     @property
     def state(self) -> str:
         """All that the next block needs, as JSON."""
-        return json.dumps(
-            {
-                "version": STATE_VERSION,
-                "offset": self.offset,
-                "line_no": self.line_no,
-                "clock": asdict(self._clock),
-                "run": dump_run(self._book.current) if self._book.current else None,
-                **self._ranks.dump(),
-                **self._marks.dump(),
-                "minute": self._minute,
-                "encoding": self._encoding,
-                "earlier": self._places.earlier,
-            }
-        )
+        return dumped(self.state_values)
+
+    @property
+    def state_values(self) -> dict[str, Any]:
+        """The same, not a copy: the next block changes it."""
+        return {
+            "version": STATE_VERSION,
+            "offset": self.offset,
+            "line_no": self.line_no,
+            "clock": self._clock,
+            "run": dump_run(self._book.current) if self._book.current else None,
+            **self._ranks.dump(),
+            **self._marks.dump(),
+            "minute": self._minute,
+            "encoding": self._encoding,
+            "earlier": self._places.earlier,
+        }
 
     def _load(self, state: Mapping[str, Any]) -> None:
         if (version := state.get("version", 1)) > STATE_VERSION:

@@ -6,7 +6,7 @@ Between blocks the ranks are small JSON in the state of the pipeline.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -29,8 +29,7 @@ class Ranks:
 
     def dump(self) -> dict[str, Any]:
         """What the next block needs, for the state of the pipeline."""
-        ranks = {key: asdict(rank) for key, rank in self._ranks.items()}
-        return {"ranks": ranks, "engine_no": self._engine_no}
+        return {"ranks": self._ranks, "engine_no": self._engine_no}
 
     def load(self, ranks: Mapping[str, Mapping[str, Any]], engine_no: int | None) -> None:
         """Values as `dump` gave them."""

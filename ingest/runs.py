@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -146,7 +146,7 @@ class Run:
 
 def dump_run(run: Run) -> dict[str, Any]:
     """The run as JSON can hold it."""
-    state = asdict(run)
+    state = {name: getattr(run, name) for name in Run.__dataclass_fields__}
     state["facts"] = {
         k: v.isoformat() if isinstance(v, datetime) else v for k, v in run.facts.items()
     }

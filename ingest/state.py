@@ -15,18 +15,37 @@ _LONG_CHARS = 200
 _REFERENCE = "$text"
 
 
-def pack(state: str) -> tuple[str, dict[str, str]]:
-    """The state with its long texts replaced by references, and those texts by hash."""
+def dumped(state: Mapping[str, Any]) -> str:
+    """The state as JSON; dataclasses in it by the names of their fields."""
+    return json.dumps(state, default=_by_name)
+
+
+def pack(state: Any) -> tuple[str, dict[str, str]]:
+    """The state as JSON with its long texts replaced by references, and those texts by hash."""
     texts: dict[str, str] = {}
 
     def shorten(value: Any) -> Any:
-        if isinstance(value, str) and len(value) > _LONG_CHARS:
-            name = hashlib.sha256(value.encode()).hexdigest()[:32]
-            texts[name] = value
-            return {_REFERENCE: name}
-        return value
+        if isinstance(value, str):
+            return _reference(value, texts) if len(value) > _LONG_CHARS else value
+        if value is None or isinstance(value, (int, float)):
+            return value
+        if isinstance(value, list | tuple):
+            return [shorten(inner) for inner in value]
+        named = value if isinstance(value, dict) else _by_name(value)
+        return {name: shorten(inner) for name, inner in named.items()}
 
-    return json.dumps(_walk(json.loads(state), shorten), separators=(",", ":")), texts
+    return json.dumps(shorten(state), separators=(",", ":")), texts
+
+
+def _reference(text: str, texts: dict[str, str]) -> dict[str, str]:
+    name = hashlib.sha256(text.encode()).hexdigest()[:32]
+    texts[name] = text
+    return {_REFERENCE: name}
+
+
+def _by_name(value: Any) -> dict[str, Any]:
+    """Unlike `asdict` without a copy of what is in it: the text is made at once."""
+    return {name: getattr(value, name) for name in type(value).__dataclass_fields__}
 
 
 def has_references(state: str) -> bool:
