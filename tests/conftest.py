@@ -1,7 +1,7 @@
 """What every test stands on: a home of its own, and properties without a stop-watch.
 
-Tests that only compute run beside each other on all cores. Those that start servers or wait for
-clocks run after them, two at a time: they are told by what their modules import.
+Tests that only compute run on all cores, and make way for those that start servers or wait for
+clocks, two at a time: these are told by what their modules import.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WAITS = re.compile(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that run when nothing else fills the cores."""
+    """Marks the tests that all that only compute make way for."""
     waits: dict[Path, bool] = {}
     for item in items:
         if item.path not in waits:
