@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -426,37 +427,34 @@ def _serve(
     access: Access | None = None,
 ) -> None:
     """Follow the sources and serve the pages until the user stops it."""
-    import uvicorn
-
+    from dashboard import waiting, web
     from dashboard.access import NOBODY_ELSE
     from dashboard.access_file import from_elsewhere
     from dashboard.app import build_app
-    from ingest import control
+    from ingest import at_port, control
     from ingest.bench_desk import BenchDesk
     from ingest.bench_watch import BenchWatch
     from ingest.commands import Commands
     from ingest.config import Remembered
-    from ingest.opening import opened
     from ingest.supervisor import Supervisor
 
     # The web server ends by raising the signal anew; the default would end us before cleaning up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with opened(location) as store, control.listening(port, address) as (sockets, url):
+    let_in = access or NOBODY_ELSE
+    wait = partial(waiting.serve, access=let_in)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        at_port.opened(location, port, address, wait) as (store, sockets, url),
+    ):
         supervisor = Supervisor(store, specs, Remembered(store.path))
         watch = BenchWatch(store, bench)
         store.announce(url)
         with control.published(store.path, url) as token, watch:
             routes = [control.route(Commands(store, supervisor), token)]
-            let_in = access or NOBODY_ELSE
-            web = build_app(store, supervisor, routes, BenchDesk(store, watch), let_in)
-            # Who asks is judged by the connection, never by what a header says of it.
-            config = uvicorn.Config(
-                web, log_level="warning", timeout_graceful_shutdown=3, proxy_headers=False
-            )
+            pages = build_app(store, supervisor, routes, BenchDesk(store, watch), let_in)
             print(f"Servescope: {url} (store {store.name}; stop with Ctrl-C)", flush=True)
             print(from_elsewhere(let_in, sockets[0].getsockname()[1]), flush=True)
-            with contextlib.suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=sockets)
+            web.server(pages).run(sockets=sockets)
 
 
 def _comparison(runs: list[str], form: str, store: str) -> str:

@@ -2,7 +2,8 @@
 
 ServescopeError
 ├── StoreError      the store cannot be opened, read or written
-│   └── ConflictError   another reader has stored these bytes already
+│   ├── ConflictError   another reader has stored these bytes already
+│   └── AwayError       its server does not answer
 ├── SourceError     a source cannot be read
 │   └── HostError       nor can any other on its host
 │       ├── UnreachableError    it does not answer, or no longer
@@ -32,6 +33,10 @@ class ConflictError(StoreError):
     def __init__(self, text: str, file_id: str) -> None:
         super().__init__(text)
         self.file_id = file_id
+
+
+class AwayError(StoreError):
+    """The server of the store does not answer: to be tried again."""
 
 
 class SourceError(ServescopeError):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from data.errors import StoreError
+from data.errors import AwayError, StoreError
 from data.lake_place import LakePlace
 from data.lake_session import MIGRATING, LakeSession
 from data.literal import literal
@@ -79,6 +79,8 @@ def connect(
         con.execute("SET lock_configuration = true")
     except StoreError as error:
         con.close()
+        if str(error).startswith(place.name):  # of the session
+            raise
         raise StoreError(f"{place.name}: {error}") from error
     except BaseException:
         con.close()
@@ -203,7 +205,7 @@ def explain(place: LakePlace, error: duckdb.Error) -> StoreError:
             "one too, reading goes on where it stopped"
         )
     if _AWAY.search(text):
-        return StoreError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
+        return AwayError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
     if re.search(r"No space left|[Oo]ut of disk|File too large|quota exceeded", text):
         return StoreError(
             f"{place.name}: the disk is full; free some space, reading goes on where it stopped"

@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterator, Sequence
 
 import psycopg
 
 from data.checkpoints import Checkpoint
-from data.errors import StoreError
+from data.errors import AwayError, StoreError
 from data.lake_place import LakePlace
 
 # Whoever is elected for upkeep is so until its end; the lock of the work itself is held only
@@ -136,6 +137,13 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND (l.classid::bigint << 32) | l.objid::bigint = {key}
 """
+# What libpq says where the server answers, but not to us.
+_REFUSED_LOGIN = re.compile(
+    r"authentication failed|no password supplied|does not exist|no pg_hba\.conf entry|"
+    r"not permitted to log in|permission denied|certificate|does not support SSL|requires? SSL"
+)
+# Shutting down (three of them), too many connections.
+_COMES_BACK = ("57P01", "57P02", "57P03", "53300")
 _DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying"}
 
 
@@ -277,4 +285,20 @@ class LakeSession:
             if self._con is not None and isinstance(error, psycopg.OperationalError):
                 self._con.close()
             text = " ".join(str(error).split())
+            if _is_away(error):
+                raise AwayError(
+                    f"{self._place.name}: PostgreSQL does not answer: {text}"
+                ) from error
             raise StoreError(f"{self._place.name}: {text}") from error
+
+
+def _is_away(error: psycopg.Error) -> bool:
+    """Whether waiting may help: nothing says that somebody has to mend something first.
+
+    A failure to connect has no SQLSTATE, whatever its cause.
+    """
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    if error.sqlstate is None:
+        return not _REFUSED_LOGIN.search(str(error))
+    return error.sqlstate.startswith("08") or error.sqlstate in _COMES_BACK

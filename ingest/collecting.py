@@ -5,21 +5,31 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from data.store import Store
 from ingest.config import SourceSpec
-from ingest.opening import opened
+from ingest.opening import opened, patiently
 from ingest.supervisor import Supervisor
+from ingest.terminal import warn
 
 
 def collect(location: str, specs: Sequence[SourceSpec]) -> None:
-    """Follow until KeyboardInterrupt; StoreError if another collector has one of the sources."""
-    with opened(location) as store:
-        for spec in specs:
-            store.hold(spec.source_id)
+    """Follow until KeyboardInterrupt; StoreError if another collector has one of the sources.
+
+    Begins as soon as the store can be reached.
+    """
+    never = threading.Event()
+    with patiently(lambda: opened(location), warn, never) as store:
+        patiently(lambda: _hold(store, specs), warn, never)
         supervisor = Supervisor(store, specs)
         supervisor.start()
         try:
             names = ", ".join(spec.source_id for spec in specs)
             print(f"Servescope: {names} into {store.name} (stop with Ctrl-C)", flush=True)
-            threading.Event().wait()
+            never.wait()
         finally:
             supervisor.stop()
+
+
+def _hold(store: Store, specs: Sequence[SourceSpec]) -> None:
+    for spec in specs:
+        store.hold(spec.source_id)

@@ -23,7 +23,14 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import polars as pl
 
-from data.errors import CommandError, ControlError, ServescopeError, SourceError, StoreError
+from data.errors import (
+    AwayError,
+    CommandError,
+    ControlError,
+    ServescopeError,
+    SourceError,
+    StoreError,
+)
 from ingest.commands import Commands, absolute
 from ingest.opening import beside, opened
 
@@ -51,7 +58,10 @@ _ALLOWED = (
     "map_bench",
     "compact",
 )
-_ERRORS = {error.__name__: error for error in (CommandError, ControlError, SourceError, StoreError)}
+_ERRORS = {
+    error.__name__: error
+    for error in (AwayError, CommandError, ControlError, SourceError, StoreError)
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from data.errors import CommandError
+from data.errors import AwayError, CommandError
 from data.lake_place import LakePlace, is_lake
 from data.store import Store
 from ingest.sources import host
+
+FIRST_PAUSE_S = 0.5  # doubled with every failure up to
+MOST_PAUSE_S = 5.0
+Got = TypeVar("Got")
 
 
 def opened(location: str, *, bulk: bool = False) -> Store:
@@ -16,6 +23,26 @@ def opened(location: str, *, bulk: bool = False) -> Store:
         host.name_this_host()
         return Store.open(location, bulk=bulk)
     return Store.open(beside(location), bulk=bulk)
+
+
+def patiently(
+    work: Callable[[], Got], tell: Callable[[str], object], stopping: threading.Event
+) -> Got:
+    """What `work` gives, as soon as the server of the store answers; AwayError once `stopping`.
+
+    `tell` hears why it has to wait, each reason once.
+    """
+    pause_s, told = FIRST_PAUSE_S, set[str]()
+    while True:
+        try:
+            return work()
+        except AwayError as error:
+            if str(error) not in told:
+                told.add(str(error))
+                tell(f"{error}; waiting until it does")
+            if stopping.wait(pause_s):
+                raise
+            pause_s = min(2 * pause_s, MOST_PAUSE_S)
 
 
 def beside(location: str) -> Path:

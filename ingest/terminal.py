@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from data.errors import CommandError
+from ingest.sources.names import shown
 
 
 def silence_output() -> None:
@@ -72,6 +73,11 @@ def writable(output: Path | None, *, binary: bool) -> Iterator[BinaryIO]:
             silence_output()
         name = output or "standard output"
         raise CommandError(f"{name}: cannot be written ({error.strerror})") from error
+
+
+def warn(text: str) -> None:
+    """One line on standard error, while the command goes on."""
+    print(f"servescope: {shown(text)}", file=sys.stderr, flush=True)
 
 
 def zone_option(name: str | None) -> str | None:

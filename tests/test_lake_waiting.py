@@ -1,0 +1,118 @@
+"""`up` and `ingest` over a PostgreSQL that is away when they start."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import time
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from data.errors import AwayError, StoreError
+from data.store import Store
+from tests.command import COMMAND, ROOT
+from tests.growing import append, decodes, sglang_boot, until
+from tests.postgres import Postgres
+
+
+@pytest.fixture(scope="module")
+def away() -> Iterator[Postgres]:
+    """A server that tests stop and start."""
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@contextlib.contextmanager
+def started(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """A command, and the file with all that it prints."""
+    said = folder / f"{arguments[0]}.said"
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process, said
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def page(url: str, accept: str = "text/html") -> tuple[int, str]:
+    """Status and text of an answer."""
+    try:
+        with urlopen(Request(url, headers={"Accept": accept}), timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def stored(store: Store) -> int:
+    time.sleep(0.2)  # a question costs what the others need
+    with store.cursor() as con:
+        row = con.execute("SELECT count(*) FROM samples").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path) -> None:
+    log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
+    append(log, sglang_boot() + decodes(0, 30))
+    away.stop("immediate")
+    with (
+        started(tmp_path, "up", "--port", "0", "--store", location) as (up, up_said),
+        started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
+    ):
+        try:
+            until(lambda: "waiting for the store;" in up_said.read_text(), 120)
+            url = next(w for w in up_said.read_text().split() if w.startswith("http://127"))
+            status, text = page(url)
+            assert status == 200
+            assert "Waiting for the store." in text
+            assert page(f"{url}/_stcore/health", "*/*")[0] == 503
+            until(lambda: "waiting until it does" in ingest_said.read_text(), 120)
+            assert ingest_said.read_text().count("\n") == 1, "one line, however often it is tried"
+        finally:
+            away.start()
+        until(lambda: page(f"{url}/_stcore/health", "*/*") == (200, "ok"), 120)
+        assert "Waiting for the store." not in page(url)[1]
+        with Store.open(location) as store:
+            until(lambda: stored(store) == 30, 120)
+        for process in (up, ingest):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+def test_they_end_when_they_are_told_to(away: Postgres, tmp_path: Path) -> None:
+    log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
+    append(log, sglang_boot())
+    away.stop("immediate")
+    with (
+        started(tmp_path, "up", "--port", "0", "--store", location) as (up, up_said),
+        started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
+    ):
+        try:
+            until(lambda: "(waiting for the store; stop" in up_said.read_text(), 120)
+            until(lambda: "waiting until it does" in ingest_said.read_text(), 120)
+            for process in (up, ingest):
+                process.send_signal(signal.SIGTERM)
+            assert (up.wait(60), ingest.wait(60)) == (0, 0)
+        finally:
+            away.start()
+    assert "Traceback" not in up_said.read_text() + ingest_said.read_text()
+
+
+def test_what_somebody_has_to_mend_is_not_waited_for(away: Postgres, tmp_path: Path) -> None:
+    location = away.lake(tmp_path / "files")
+    for wrong in (
+        location.replace("user=postgres", "user=nobody_of_this_name"),
+        location.replace("dbname=", "dbname=none_"),
+    ):
+        with pytest.raises(StoreError, match="does not exist") as error:
+            Store.open(wrong)
+        assert not isinstance(error.value, AwayError)
