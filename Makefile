@@ -46,6 +46,8 @@ $(VENV)/.installed: requirements.txt pyproject.toml setup.py parsers/kernels.c |
 $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	echo "Installing the test tools into $(VENV) ..."
 	$(PIP_INSTALL) -r requirements-dev.txt
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -W ignore -c 'import hypothesis, moto.server, \
+		playwright.sync_api, psycopg, pyarrow.dataset, pytest, streamlit.testing.v1, xdist.plugin'
 	touch $@
 
 up: install
@@ -71,7 +73,7 @@ test: install-dev
 	$$PYTEST -m beside -p no:cacheprovider >$$said/beside 2>&1 & beside=$$!
 	$$PYTEST -m alone -p no:cacheprovider --numprocesses 2 --dist loadfile >$$said/alone 2>&1 & alone=$$!
 	failed=
-	nice -n 10 $$PYTEST -m 'not alone and not beside' --numprocesses auto --dist worksteal || failed=1
+	nice -n 10 $$PYTEST -m plain --numprocesses auto --dist worksteal || failed=1
 	wait $$alone || failed=1
 	cat $$said/alone
 	if wait $$beside; then tail -n 1 $$said/beside; else failed=1; cat $$said/beside; fi

@@ -1,7 +1,7 @@
 """What every test stands on: a home of its own, and properties without a stop-watch.
 
 Tests that only compute run on all cores, and make way for those that start servers or wait for
-clocks, two at a time: these are told by what their modules import.
+clocks, two at a time: the modules of these are told by what they import.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ hypothesis.settings.register_profile("project", deadline=None, derandomize="CI" 
 hypothesis.settings.load_profile("project")
 
 
+_KINDS = ("plain", "alone", "beside")
 _WAITS = re.compile(
     r"^(?:from tests(?:\.| import .*)(?:server|sshd|kill|stand_ins)"
     r"|from tests\.growing import .*\buntil\b"
@@ -33,14 +35,24 @@ _WAITS = re.compile(
 )
 
 
+@cache
+def _kind(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if "pytest.mark.beside" in text:
+        return "beside"
+    return "alone" if _WAITS.search(text) else "plain"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Reading all modules takes longer than most tests: where one kind is asked for, its own."""
+    asked, is_module = config.getoption("markexpr"), collection_path.suffix == ".py"
+    return (asked in _KINDS and is_module and _kind(collection_path) != asked) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that all that only compute make way for."""
-    waits: dict[Path, bool] = {}
+    """Marks each test with the kind of its module."""
     for item in items:
-        if item.path not in waits:
-            waits[item.path] = bool(_WAITS.search(item.path.read_text(encoding="utf-8")))
-        if waits[item.path] and item.get_closest_marker("beside") is None:
-            item.add_marker("alone")
+        item.add_marker(_kind(item.path))
 
 
 @pytest.fixture(autouse=True)
