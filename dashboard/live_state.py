@@ -138,12 +138,13 @@ _seen: dict[str, tuple[datetime, float]] = {}
 def quiet_s(run_id: str, last_ts: datetime, line_age_s: float | None) -> float:
     """Seconds since the run's last sample arrived.
 
-    Counted on this machine's clock, since a log's clock has no zone. Before the first look the
-    sample is taken to be as old as the source's last line.
+    Counted on this machine's clock, since a log's clock has no zone. A sample that was not seen
+    before is taken to be as old as the source's last line: it may be of a log that was written
+    yesterday and is being read now.
     """
     now = time.monotonic()
     known = _seen.get(run_id)
     if known is None or known[0] != last_ts:
-        since = now if known else now - (float("inf") if line_age_s is None else line_age_s)
-        known = _seen[run_id] = (last_ts, since)
+        unknown = 0.0 if known else float("inf")
+        known = _seen[run_id] = (last_ts, now - (unknown if line_age_s is None else line_age_s))
     return now - known[1]

@@ -26,12 +26,17 @@ class Feed:
         self._stopping = stopping
         self._size = 0  # of the file being read, when it was last looked at
         self._done = 0  # bytes of it that are stored
+        self._looked_at: Reading | None = None
+        self._written: datetime | None = None  # when the lines came that were there already
 
     def read_on(self, reading: Reading, *, final: bool = False) -> tuple[int, int]:
         """Read all there is, or until stopped; gives the file's mark from before."""
         mark = reading.file.change_mark()
         final = final or reading.file.complete
         self._size = mark[0]
+        # At the first look they may be of yesterday; what is found later came since the last look.
+        new, self._looked_at = reading is not self._looked_at, reading
+        self._written = reading.file.changed_at().replace(tzinfo=UTC) if new else None
         if reading.seq == reading.begun_seq:  # nothing of it is queued
             self._done = reading.offset
         done, whole = reading.file.progress(reading.offset)
@@ -75,16 +80,17 @@ class Feed:
 
     def _stored(self, append: Append) -> Callable[[], None]:
         size, lines, run_id = len(append.data), append.data.count(b"\n"), _run_of(append)
-        offset = append.checkpoint.byte_offset
+        offset, written = append.checkpoint.byte_offset, self._written
 
         def tell() -> None:
             now = self._board.get()
+            came = datetime.now(UTC)
             self._done = offset
             self._board.behind(max(0, self._size - offset))
             self._board.set(
                 lines_read=now.lines_read + lines,
                 run_id=run_id or now.run_id,
-                last_line_at=datetime.now(UTC) if size else now.last_line_at,
+                last_line_at=min(came, written or came) if size else now.last_line_at,
             )
 
         return tell

@@ -37,7 +37,7 @@ class SourceStatus:
     percent: float | None = None  # of the file, while catching up
     path: str | None = None
     run_id: str | None = None
-    last_line_at: datetime | None = None  # UTC, when the last line arrived
+    last_line_at: datetime | None = None  # UTC, when the last line arrived or was written
     lag_bytes: int = 0  # in the file but not yet stored
     behind_since: datetime | None = None  # UTC, since when there is such a lag
     retry_at: datetime | None = None  # UTC, when the host is tried again

@@ -120,6 +120,21 @@ def test_a_quiet_server_is_as_quiet_after_a_restart(store: Store, log: Path) -> 
         assert came > wrote + timedelta(minutes=6)
 
 
+def test_a_log_of_yesterday_is_not_told_as_new(store: Store, log: Path) -> None:
+    log.write_bytes(sglang_boot() + decodes(0, 10))
+    wrote = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=20)
+    os.utime(log, (wrote.timestamp(), wrote.timestamp()))
+    with following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].lines_read == 11)
+        assert supervisor.status()[0].last_line_at == wrote
+        append(log, decodes(10, 1))
+        os.utime(log, (wrote.timestamp(), wrote.timestamp()))  # a server of files with a late clock
+        until(lambda: supervisor.status()[0].lines_read == 12)
+        came = supervisor.status()[0].last_line_at
+        assert came is not None
+        assert came > wrote + timedelta(hours=19)
+
+
 def test_truncation_begins_a_new_generation(store: Store, log: Path, numbers: Numbers) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 import pytest
 
-from dashboard import sentences, words
+from dashboard import live_state, sentences, words
 from data.names import tame
 from data.queries import LiveTiles
 from ingest.status import SourceStatus
@@ -193,3 +194,13 @@ def test_tiles_say_the_strict_rate_and_never_a_rate_when_idle() -> None:
 def test_missing_ranks_are_said() -> None:
     assert sentences.ranks(tiles()) is None
     assert "1 of 8" in (sentences.ranks(tiles(ranks_expected=8)) or "")
+
+
+def test_a_sample_not_seen_before_is_as_old_as_the_last_line() -> None:
+    """A log of yesterday that is read under an open page is not a server at work."""
+    early, late = datetime(2026, 4, 1, 10, 0), datetime(2026, 4, 1, 10, 5)
+    live_state._seen.clear()
+    assert live_state.quiet_s("a", early, None) == inf  # nothing reads it: a past run
+    assert live_state.quiet_s("b", early, 0.0) < 60
+    assert live_state.quiet_s("b", late, 72_000.0) >= 72_000
+    assert live_state.quiet_s("b", late, 1.0) >= 72_000  # a line, but no sample
