@@ -39,8 +39,9 @@ def chromium() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def tab(chromium: Browser) -> Iterator[tuple[Page, list[str]]]:
+    """One for all tests, with what its console says: a new one compiles all scripts anew."""
     context = chromium.new_context(viewport={"width": 1280, "height": 1500})
     opened = context.new_page()
     told: list[str] = []
@@ -51,8 +52,15 @@ def page(chromium: Browser) -> Iterator[Page]:
 
     opened.on("console", note)
     opened.on("pageerror", lambda error: told.append(str(error)))
-    yield opened
+    yield opened, told
     context.close()
+
+
+@pytest.fixture
+def page(tab: tuple[Page, list[str]]) -> Iterator[Page]:
+    opened, told = tab
+    told.clear()
+    yield opened
     assert told == []
 
 

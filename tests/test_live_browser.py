@@ -89,16 +89,23 @@ def chromium() -> Iterator[Browser]:
         yield opened
 
 
-@pytest.fixture
-def page(site: Site, chromium: Browser) -> Iterator[Page]:
+@pytest.fixture(scope="module")
+def tab(site: Site, chromium: Browser) -> Iterator[tuple[Page, Complaints]]:
+    """One for all tests: in a new one the scripts of the pages are compiled anew."""
     # Clocks in the log are shown as they are, wherever the browser is.
     context = chromium.new_context(timezone_id="America/New_York")
-    opened = context.new_page()
-    complaints = Complaints()
+    opened, complaints = context.new_page(), Complaints()
     complaints.watch(opened, site.url)
+    yield opened, complaints
+    context.close()
+
+
+@pytest.fixture
+def page(site: Site, tab: tuple[Page, Complaints]) -> Iterator[Page]:
+    opened, complaints = tab
+    complaints.found.clear()
     opened.goto(site.url)
     yield opened
-    context.close()
     assert complaints.found == []
 
 
@@ -235,6 +242,7 @@ def test_a_choice_is_kept_in_the_address(site: Site, page: Page) -> None:
     other.goto(page.url)
     chosen = other.get_by_test_id("stButtonGroup").get_by_role("radio", name="whole run")
     expect(chosen).to_be_checked(timeout=WAIT_MS)
+    other.close()
 
 
 def test_runs_downloads_what_export_writes(site: Site, page: Page) -> None:
