@@ -52,7 +52,24 @@ def loaded(context: Context, wanted: Asked) -> list[RunData]:
     return [run_cache.loaded(context, run_id, changes) for run_id, changes in wanted]
 
 
-@st.cache_resource(max_entries=3, show_spinner="Comparing the runs …")
+def samples_of(wanted: Asked) -> int:
+    """How many samples the runs have together."""
+    return int(sum(changes.samples for _, changes in wanted))
+
+
+def is_long(wanted: Asked) -> bool:
+    """Whether they are compared beside the page."""
+    return samples_of(wanted) > run_cache.LONG
+
+
+def prepare(context: Context, store: str, wanted: Asked, by: str) -> None:
+    """Have all that the page shows of these runs in its caches."""
+    if compared(context, store, wanted).comparison is not None:
+        drawn(context, store, wanted)
+        curves(context, store, wanted, by)
+
+
+@st.cache_resource(max_entries=3, show_spinner=False)
 def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     """All runs against the first one."""
     runs = loaded(_context, wanted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from data.run_data import RunData
 from data.run_now import Changes
 
 _MOST_SAMPLES: Final = 2_000_000  # of all runs kept: 1.5 GB with what is made of them
+LONG: Final = 100_000  # samples: more take too long for a page to wait for
 _kept: dict[tuple[str, str], tuple[Changes, RunData]] = {}  # by store and run, oldest use first
 _turn = threading.Lock()
 
@@ -23,6 +25,16 @@ def changes_of(context: Context, run_id: str) -> Changes:
     """What differs after everything that was stored of a run."""
     with context.store.cursor() as con:
         return run_now.changes(con, run_id)
+
+
+def is_long(card: Mapping[str, Any]) -> bool:
+    """Whether the analysis of a run is done beside its page."""
+    return samples_of(card) > LONG
+
+
+def samples_of(card: Mapping[str, Any]) -> int:
+    """How many samples a run has."""
+    return sum(card[f"n_{kind}"] or 0 for kind in ("decode", "prefill", "stats", "spec"))
 
 
 def loaded(context: Context, run_id: str, changes: Changes) -> RunData:
@@ -42,7 +54,7 @@ def loaded(context: Context, run_id: str, changes: Changes) -> RunData:
     return run
 
 
-@st.cache_resource(max_entries=32, show_spinner="Looking for findings …")
+@st.cache_resource(max_entries=32, show_spinner=False)
 def found(_context: Context, store: str, run_id: str, changes: Changes) -> list[Finding]:
     """What the rules find in a run, held against a comparable run without speculation."""
     run = loaded(_context, run_id, changes)

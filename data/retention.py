@@ -13,11 +13,10 @@ from functools import partial
 
 import duckdb
 
-from data import minutes
+from data import minutes, rolling
 from data.compact import TABLES
 from data.errors import CommandError
 from data.fold import fold
-from data.literal import literal
 from data.store import Store
 
 BATCH_LINES = 1_000_000  # of a transaction, unless one run alone has more
@@ -98,7 +97,7 @@ def roll_up(con: duckdb.DuckDBPyConnection, batch: Batch, before: datetime) -> t
     Returns:
         how many samples went, and how many rows came.
     """
-    for statement in _choose(batch, before):
+    for statement in rolling.chosen(batch.run_ids, f"ts < '{before}'"):
         con.execute(statement)
     lines = _count(con, "SELECT count(*) FROM chosen")
     rows = 0
@@ -118,49 +117,6 @@ def roll_up(con: duckdb.DuckDBPyConnection, batch: Batch, before: datetime) -> t
         con.execute("DROP TABLE rolled")
     con.execute("DROP TABLE chosen")
     return lines, rows
-
-
-def _choose(batch: Batch, before: datetime) -> Iterator[str]:
-    """Statements that make the temporary table `chosen`, as minutes.ROWS needs it."""
-    named = ", ".join(map(literal, batch.run_ids))
-    yield (
-        "CREATE OR REPLACE TEMP TABLE old_groups AS SELECT DISTINCT g.*, "
-        "r.end_state IN ('stopped', 'crashed', 'lost') AS ended, "
-        "concat_ws('-', g.run_id, coalesce(dp_rank, -1), coalesce(engine_index, -1), "
-        "coalesce(tp_rank, -1), coalesce(pp_rank, -1), coalesce(ep_rank, -1)) AS lane "
-        f"FROM sample_groups g LEFT JOIN runs r USING (run_id) WHERE g.run_id IN ({named})"
-    )
-    old = " UNION ALL BY NAME ".join(
-        f"SELECT '{kind}' AS kind, * FROM {table} "
-        f"WHERE ts < '{before}' AND group_id IN (SELECT group_id FROM old_groups)"
-        for kind, table in TABLES.items()
-    )
-    # A window is closed at its end: a stamp on a border belongs to the minute before, as in charts.
-    # A sample that shares its second with the last one may still get another window, unless its
-    # run is over: of others the last minute waits.
-    yield (
-        "CREATE OR REPLACE TEMP TABLE timed AS "
-        "SELECT o.* EXCLUDE (extra) REPLACE (coalesce(i.interval_s, o.interval_s) AS interval_s), "
-        'g.run_id, g.file_id, g.lane, g."window", '
-        "date_trunc('minute', o.ts - INTERVAL 1 MICROSECOND) AS minute, "
-        "CASE WHEN g.\"window\" = 'steady' THEN running_reqs END AS steady_reqs "
-        f"FROM ({old}) o JOIN old_groups g USING (group_id) LEFT JOIN sample_intervals i "
-        "ON i.run_id = g.run_id AND i.file_id = g.file_id AND i.byte_offset = o.byte_offset "
-        "QUALIFY bool_or(g.ended) OVER (PARTITION BY lane, o.kind) "
-        "OR minute < max(minute) OVER (PARTITION BY lane, o.kind)"
-    )
-    # vLLM's line on speculation goes with the stats line that it stands under.
-    yield (
-        "CREATE OR REPLACE TEMP TABLE chosen AS WITH stats AS ("
-        "SELECT file_id, lane, byte_offset, minute, "
-        f"min(byte_offset) OVER (PARTITION BY file_id, {', '.join(minutes.ALIKE)}) AS above "
-        "FROM timed WHERE kind = 'stats') "
-        "SELECT t.* REPLACE (coalesce(s.minute, t.minute) AS minute), s.above FROM timed t "
-        "ASOF LEFT JOIN stats s ON s.file_id = t.file_id AND s.lane = t.lane "
-        "AND s.byte_offset <= t.byte_offset AND t.kind = 'spec'"
-    )
-    yield "DROP TABLE timed"
-    yield "DROP TABLE old_groups"
 
 
 def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -74,13 +74,14 @@ class RunData:
 
 def load(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
     """One run out of the store; it must be there."""
+    return replace(but_samples(con, run_id), samples=run_samples(con, run_id))
+
+
+def but_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:
+    """All but its samples: nothing that is measured of the log is right of it."""
     told = without_samples(con, run_id)
-    return replace(
-        told,
-        samples=run_samples(con, run_id),
-        bench=queries.bench_points(con, run_id),
-        access=queries.access_counts(con, run_id),
-    )
+    bench, access = queries.bench_points(con, run_id), queries.access_counts(con, run_id)
+    return replace(told, bench=bench, access=access)
 
 
 def without_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> RunData:

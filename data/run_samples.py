@@ -9,7 +9,7 @@ from __future__ import annotations
 import duckdb
 import polars as pl
 
-from data import minutes
+from data import long_run, minutes
 from data.compact import COLUMNS, GROUP, TABLES
 from data.literal import literal
 from parsers.records import CHOICES, SAMPLES, Schema
@@ -23,7 +23,14 @@ _AT = ("file_id", "byte_offset")
 
 
 def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
-    """A run's samples, windows final: columns of parsers.records.SAMPLES but extra, in no order."""
+    """A run's samples, windows final: columns of parsers.records.SAMPLES but extra, in no order.
+
+    Of a run that was rolled up, or has too many (data/long_run.py), rows of pieces of time.
+    """
+    seconds = long_run.piece_s(con, run_id)
+    if seconds is not None:
+        found = long_run.samples(con, run_id, seconds)
+        return pl.concat([found, _by_minute(con, run_id)], how="diagonal_relaxed")
     # With a parameter DuckDB 1.5.5 hands rows over one by one: 40 times slower (660,000 rows).
     of_run = f"FROM sample_groups WHERE run_id = {literal(run_id)}"
     groups = con.sql(f"SELECT DISTINCT * {of_run}").pl()
@@ -35,16 +42,20 @@ def run_samples(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
             f"WHERE group_id IN (SELECT group_id {of_run})"
         ).pl()
         frames.append(rows.join(groups.select("group_id", *GROUP), on="group_id").drop("group_id"))
-    by_minute = con.sql(
-        "SELECT * EXCLUDE (extra) FROM samples "
-        f"WHERE run_id = {literal(run_id)} AND interval_from = {literal(minutes.MARK)}"
-    ).pl()
-    found = pl.concat([*frames, by_minute], how="diagonal")
+    found = pl.concat([*frames, _by_minute(con, run_id)], how="diagonal")
     late = con.sql(
         "SELECT file_id, byte_offset, interval_s AS late_s FROM sample_intervals "
         f"WHERE run_id = {literal(run_id)}"
     ).pl()
     return _corrected(found, late) if late.height else found
+
+
+def _by_minute(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
+    """What of a run was rolled up."""
+    return con.sql(
+        "SELECT * EXCLUDE (extra) FROM samples "
+        f"WHERE run_id = {literal(run_id)} AND interval_from = {literal(minutes.MARK)}"
+    ).pl()
 
 
 def _corrected(samples: pl.DataFrame, late: pl.DataFrame) -> pl.DataFrame:

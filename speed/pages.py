@@ -32,7 +32,7 @@ import streamlit as st  # noqa: E402
 from streamlit.testing.v1 import AppTest  # noqa: E402
 from streamlit.util import calc_hash  # noqa: E402
 
-from dashboard import context, picture, run_cache, settings  # noqa: E402
+from dashboard import background, context, picture, run_cache, settings  # noqa: E402
 from dashboard.app import FRAME  # noqa: E402
 from data import queries  # noqa: E402
 from data.store import Store  # noqa: E402
@@ -124,6 +124,7 @@ def stored(runs: int, samples: int, folder: Path | None = None) -> Path:
 
 def forget() -> None:
     """As after a start of the server: nothing is in any cache."""
+    background.settle()
     st.cache_resource.clear()
     run_cache._kept.clear()
     picture._changes.clear()

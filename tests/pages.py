@@ -10,7 +10,7 @@ from typing import Any
 import streamlit
 from streamlit.testing.v1 import AppTest
 
-from dashboard import context, live_state, picture, run_cache
+from dashboard import background, context, live_state, picture, run_cache
 from data.store import Store
 from ingest.supervisor import Supervisor
 from parsers import records
@@ -31,6 +31,7 @@ _last: list[Store] = []
 
 def forget() -> None:
     """What the pages remember of the one store that a process has."""
+    background.settle()
     streamlit.cache_resource.clear()
     run_cache._kept.clear()
     picture._changes.clear()

@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from dashboard import address, compare_state, compare_view, figure_block, words
+from dashboard import address, background, compare_state, compare_view, figure_block, words
 from dashboard.compare_state import Asked
 from dashboard.context import Context, current
 from dashboard.guard import guarded
@@ -37,7 +37,9 @@ def page() -> None:
     if len(chosen) < 2:
         head.subheader("Choose what to compare with the baseline.", anchor=False)
         return
-    wanted = compare_state.asked(context, chosen)
+    wanted = _ready(context, compare_state.asked(context, chosen))
+    if wanted is None:
+        return
     found = compare_state.compared(context, str(context.store.path), wanted)
     for note in found.notes:
         st.caption(words.plain(note))
@@ -58,6 +60,20 @@ def page() -> None:
     compare_view.spread(drawn.spread)
     compare_view.what_speculation_costs(drawn.economics, found.comparison)
     compare_view.downloads(found.comparison)
+
+
+def _ready(context: Context, wanted: Asked) -> Asked | None:
+    """What can be shown at once; None while long runs are being compared, and a line says so."""
+    samples = compare_state.samples_of(wanted)
+    if not compare_state.is_long(wanted):
+        return wanted
+    store, by = str(context.store.path), st.session_state.get("since", aligned.READY)
+    run_ids = tuple(run_id for run_id, _ in wanted)
+    return background.done(
+        ("compare", store, run_ids), wanted,
+        lambda now: compare_state.prepare(context, store, now, by),
+        f"Comparing {samples:,} samples",
+    )  # fmt: skip
 
 
 def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from dashboard import (
+    background,
     crosshair,
     figure_block,
     links,
@@ -21,8 +22,9 @@ from dashboard.charts.startup import startup_figure
 from dashboard.context import Context, current
 from dashboard.guard import guarded
 from dashboard.picture import picture
-from data import queries, startup
+from data import queries, run_data, startup
 from data.run_data import RunData
+from data.run_now import Changes
 
 
 @guarded
@@ -39,7 +41,7 @@ def page() -> None:
         return
     st.subheader(words.plain(run_view.identity(card)), anchor=False)
     changes = run_cache.changes_of(context, asked)
-    run = run_cache.loaded(context, asked, changes)
+    run = _run(context, card, changes)
     _head(context, card)
     with st.container(key="tiles"):
         for tile in run_view.facts(card):
@@ -49,7 +51,7 @@ def page() -> None:
             )  # fmt: skip
     run_view.overrides(run)
     _section("Findings")
-    run_view.findings(run_cache.found(context, str(context.store.path), asked, changes))
+    found = st.container()
     _startup(context, card, run)
     _curves(context, asked)
     _section("Incidents")
@@ -61,6 +63,30 @@ def page() -> None:
     run_view.show_settings(run)
     _section("Label, tags and note")
     notes_form.form(card)
+    with found:  # last: the search for them would hold up all else
+        _findings(context, card, changes)
+
+
+def _run(context: Context, card: Mapping[str, Any], changes: Changes) -> RunData:
+    """The run; of a long one all but its samples, which nothing here but its findings needs."""
+    run_id = str(card["run_id"])
+    if not run_cache.is_long(card):
+        return run_cache.loaded(context, run_id, changes)
+    with context.store.cursor() as con:
+        return run_data.but_samples(con, run_id)
+
+
+def _findings(context: Context, card: Mapping[str, Any], changes: Changes) -> None:
+    run_id, store = str(card["run_id"]), str(context.store.path)
+    of: Changes | None = changes
+    if run_cache.is_long(card):
+        of = background.done(
+            ("findings", store, run_id), changes,
+            lambda now: run_cache.found(context, store, run_id, now),
+            f"Looking for findings in {run_cache.samples_of(card):,} samples",
+        )  # fmt: skip
+    if of is not None:
+        run_view.findings(run_cache.found(context, store, run_id, of))
 
 
 def _section(title: str) -> None:
