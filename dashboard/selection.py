@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 import streamlit as st
 
 from dashboard import address, words
+
+# The keys are those of the table that Streamlit draws; nothing else tells them.
+KEYS: Final = "With keys: the arrows, then Shift+Space."
 
 
 def table(

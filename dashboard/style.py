@@ -35,6 +35,9 @@ button[kind^="primary"], button[kind^="primary"] * {{ color: {on_primary} !impor
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}
+/* What shows no focus of its own: a table, which is drawn, and the page that scrolls. */
+[data-testid="stDataFrame"]:has(:focus-visible),
+.stMain:focus-visible {{ outline: 2px solid {primary}; outline-offset: -2px; }}
 /* Said at once when the server is gone; when it is back, the page goes on by itself. */
 [data-testid="stApp"]:not([data-test-connection-state="CONNECTED"])::after {{
     content: "{lost}";
@@ -64,6 +67,7 @@ def apply() -> None:
             border=page["borderColor"],
             text=page["textColor"],
             lost=LOST,
+            primary=page["primaryColor"],
             on_primary="#FFFFFF" if not dark else page["backgroundColor"],
         )
     )

@@ -20,7 +20,7 @@ from data import queries
 from data.store import Store
 from ingest.imports import import_paths
 from ingest.supervisor import SourceSpec, Supervisor
-from tests import app_here, contrast
+from tests import app_here, contrast, keyboard
 from tests.growing import decodes, sglang_boot, until, writing
 from tests.server import browser
 from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
@@ -131,7 +131,10 @@ def test_the_bundled_runs(demo: Store, reader: Reader) -> None:
     reader.page.goto(f"{reader.url}/run?run={newest(demo)}")  # no link in the head leads to it
     settled(reader.page)
     reader.pictures("demo-run")
-    walk(reader, "demo", *PAGES)
+    assert keyboard.faults(reader.page) == []
+    for name in PAGES:
+        walk(reader, "demo", name)
+        assert keyboard.faults(reader.page) == [], name
     reader.becomes(NARROW, "dark")
     for name in [*reversed(PAGES), "Run"]:
         reader.goes_back_to(name)
@@ -143,6 +146,23 @@ def walk(reader: Reader, store: str, *names: str) -> None:
     for name in names:
         reader.goes_to(name)
         reader.pictures(f"{store}-{name.lower()}")
+
+
+def test_a_run_is_opened_without_a_mouse(demo: Store, reader: Reader) -> None:
+    reader.look(demo, None)
+    reader.page.goto(f"{reader.url}/runs")
+    settled(reader.page)
+    press = reader.page.keyboard.press
+    table = reader.page.get_by_test_id("data-grid-canvas")
+    table.focus()
+    press("ArrowDown")
+    press("Shift+Space")
+    link = reader.page.get_by_role("link", name="Open the run's page")
+    expect(link).to_be_visible(timeout=WAIT_MS)
+    while not link.evaluate("link => link === document.activeElement"):
+        press("Tab")
+    press("Enter")
+    reader.arrives("/run")
 
 
 def test_many_runs(many_runs: Path, reader: Reader, kept: ExitStack) -> None:

@@ -48,7 +48,7 @@ def page() -> None:
         icon=":material/download:", on_click="ignore", key="bench_csv",
     )  # fmt: skip
     if not selected:
-        st.caption("Select a row to see what the server's log says of that time.")
+        st.caption(f"Select a row to see what the server's log says of that time. {selection.KEYS}")
     else:
         _point(shown.row(selected[0], named=True))
 

@@ -104,7 +104,7 @@ def _list(chosen: pl.DataFrame) -> None:
         icon=":material/download:", on_click="ignore", key="incidents_csv",
     )  # fmt: skip
     if not positions:
-        st.caption("Select a row to read its lines.")
+        st.caption(f"Select a row to read its lines. {selection.KEYS}")
         return
     row = chosen.row(positions[0], named=True)
     st.markdown(f"**{words.plain(row['what'])}**")

@@ -69,7 +69,10 @@ def _actions(selected: Sequence[dict[str, Any]]) -> None:
     """What can be done with the selected runs; the place stays where nothing is selected."""
     with st.container(horizontal=True, vertical_alignment="center", key="runs_actions"):
         if not selected:
-            st.caption("Select a row to open, name or archive it, several to compare them.")
+            st.caption(
+                "Select a row to open, name or archive it, several to compare them. "
+                f"{selection.KEYS}"
+            )
             return
         if len(selected) == 1:
             run_id = str(selected[0]["run_id"])
