@@ -43,11 +43,14 @@ def drop_zone(*, expanded: bool) -> None:
             "Look for runs again", key="bench_join", type="tertiary", icon=":material/link:",
             help="Join points that have no run yet to the logs that are stored.",
         ):  # fmt: skip
-            st.toast(f"{words.counted(desk.join(), 'point').capitalize()} joined to their runs")
+            with st.spinner("Looking for runs …"):
+                joined = desk.join()
+            st.toast(f"{words.counted(joined, 'point').capitalize()} joined to their runs")
 
 
 def _previews(desk: BenchDesk, uploads: Sequence[tuple[str, bytes]]) -> None:
-    previews = desk.preview(uploads)
+    with st.spinner("Reading the files …"):
+        previews = desk.preview(uploads)
     for preview in previews:
         _preview(desk, preview)
     new = sum(preview.new for preview in previews)
@@ -59,7 +62,8 @@ def _previews(desk: BenchDesk, uploads: Sequence[tuple[str, bytes]]) -> None:
         "Label", key="bench_label", placeholder="set-up of these points, for example base"
     )
     if right.button(f"Save {words.counted(new, 'point')}", key="bench_save", type="primary"):
-        saved = desk.save(uploads, label.strip() or None)
+        with st.spinner("Saving the points and looking for their runs …"):
+            saved = desk.save(uploads, label.strip() or None)
         st.session_state["bench_said"] = f"{words.counted(saved, 'point')} saved."
         st.session_state["bench_taken"] += 1  # a fresh drop zone
         st.rerun()

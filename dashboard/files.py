@@ -42,7 +42,8 @@ def menu(
         st.session_state.pop(held, None)
         return
     if held not in st.session_state:
-        st.session_state[held] = list(make())
+        with opened, st.spinner("Making the files …"):
+            st.session_state[held] = list(make())
     for file in st.session_state[held]:
         opened.download_button(
             file.label, file.content, file.name, file.mime, on_click="ignore",

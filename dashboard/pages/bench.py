@@ -116,6 +116,8 @@ def _run_of(row: dict[str, Any]) -> None:
         format_func=lambda run_id: words.plain(names[run_id]), placeholder="no run",
     )  # fmt: skip
     if chosen is not None and chosen != row["run_id"]:
-        if desk.join_to(row["bench_id"], chosen):
+        with st.spinner("Laying the log beside the points …"):
+            joined = desk.join_to(row["bench_id"], chosen)
+        if joined:
             st.rerun()
         st.warning("The log of that run has no samples to lay beside this point.")

@@ -110,7 +110,8 @@ def _form() -> None:
                 _test(location.strip())
             else:
                 named = [tag.strip() for tag in tags.split(",") if tag.strip()]
-                current().supervisor.add(location.strip(), label.strip() or None, zone, named)
+                with st.spinner("Adding …"):
+                    current().supervisor.add(location.strip(), label.strip() or None, zone, named)
                 st.rerun()
         except ServescopeError as error:
             st.error(words.plain(str(error)), icon=":material/error:")
