@@ -11,6 +11,7 @@ import streamlit as st
 from dashboard import words
 from dashboard.context import BenchDesk, Preview, current
 from data import bench_text
+from data.names import tame
 from parsers.records import BENCH_RESULTS
 
 # What a column of a table made by hand most often is.
@@ -82,7 +83,7 @@ def _preview(desk: BenchDesk, preview: Preview) -> None:
     if doubts:
         with st.expander(f"{words.counted(len(doubts), 'reason')} to doubt a point"):
             for doubt in doubts:
-                st.text(doubt)
+                st.text(tame(doubt))
     for header in preview.unread:
         _name_column(desk, preview.name, header)
 

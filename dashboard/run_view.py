@@ -132,7 +132,7 @@ def findings(found: Sequence[Finding]) -> None:
     for finding in found:
         show, icon = _LEVELS[finding.severity]
         show(words.plain(finding.sentence), icon=icon)
-        st.text(_more(finding))
+        st.text(tame(_more(finding)))
         if finding.quote:
             st.code(finding.quote, language=None, wrap_lines=True)
 

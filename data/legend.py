@@ -23,6 +23,7 @@ _SHAPES: Final = (
 )  # fmt: skip
 _DASHES: Final = ([1, 0], [7, 3], [2, 2], [9, 3, 2, 3], [5, 2], [12, 4], [4, 4], [1, 3])
 _NAME_WIDTH: Final = 300  # pixels of a name in the legend
+_ROW: Final = 22  # pixels
 _LONG: Final = 20  # characters: of longer names one stands in a line
 
 
@@ -39,7 +40,7 @@ def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False)
         f"datum.label == '{slot}' ? {json.dumps(drawable(tame(name)))} : "
         for slot, name in names.items()
     )
-    columns = 1 if max(map(len, names.values()), default=0) > _LONG else 2
+    columns = _columns(names)
     # A symbol of points has no rim, else it is larger where lines join the points.
     symbol: dict[str, Any] = (
         {"symbolType": "stroke", "symbolSize": 500}
@@ -51,6 +52,15 @@ def colour(names: Mapping[str, str], *, shown: bool = True, lines: bool = False)
         labelExpr=f"{said}datum.label", symbolOpacity=1, **symbol,
     ) if shown else None  # fmt: skip
     return alt.Color("slot:N", scale=alt.Scale(domain=SLOTS), legend=legend)
+
+
+def _columns(names: Mapping[str, str]) -> int:
+    return 1 if max(map(len, names.values()), default=0) > _LONG else 2
+
+
+def height(names: Mapping[str, str]) -> int:
+    """Pixels of the legend's rows beyond the first: it stands within the height of a chart."""
+    return _ROW * (-(-len(names) // _columns(names)) - 1)
 
 
 def shape() -> alt.Shape:

@@ -50,7 +50,7 @@ def curve(points: pl.DataFrame) -> Chart | None:
     if caps.height:
         least = float(rows["concurrency"].min())  # type: ignore[arg-type]
         layers = [*_cap_layers(caps, least, most), *layers]
-    return alt.layer(*layers).properties(height=HEIGHT)
+    return alt.layer(*layers).properties(height=HEIGHT + legend.height(_names(rows)))
 
 
 def _cap_layers(rows: pl.DataFrame, least: float, most: float) -> list[alt.Chart]:
@@ -76,8 +76,9 @@ def _cap_labels(caps: pl.DataFrame, align: Literal["left", "right"], dx: int) ->
     if caps.is_empty():
         return []
     named = alt.Chart(caps.with_columns(text=pl.format("cap {}", "cap")))
-    label = named.mark_text(style=palette.NOTE, align=align, dx=dx, dy=6, baseline="top")
-    return [label.encode(alt.X("cap:Q"), y=alt.value(0), text="text:N")]
+    # Just above the axis: there is no line of the grid, and seldom one of a set-up.
+    label = named.mark_text(style=palette.NOTE, align=align, dx=dx, dy=-4, baseline="bottom")
+    return [label.encode(alt.X("cap:Q"), y=alt.value("height"), text="text:N")]
 
 
 def _powers(rows: pl.DataFrame) -> list[float]:
@@ -125,7 +126,7 @@ def pareto(points: pl.DataFrame) -> Chart | None:
         opacity=alt.condition("datum.best", alt.value(1.0), alt.value(0.3)),
         tooltip=tip,
     )
-    return alt.layer(line, dots).properties(height=HEIGHT)
+    return alt.layer(line, dots).properties(height=HEIGHT + legend.height(_names(rows)))
 
 
 def ranges(points: pl.DataFrame, metric: str) -> Chart | None:

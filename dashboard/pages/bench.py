@@ -12,6 +12,7 @@ from dashboard.charts import bench as charts
 from dashboard.context import current
 from dashboard.guard import guarded
 from data import bench, bench_text, export, queries
+from data.names import tame
 
 
 @guarded
@@ -90,7 +91,7 @@ def _point(row: dict[str, Any]) -> None:
     st.markdown(f"**{words.plain(row['name'] + bench_view.at(row))}**")
     for doubt in bench_view.doubts(row):
         st.warning(words.plain(doubt), icon=":material/warning:")
-    st.text(bench_view.join_sentence(row))
+    st.text(tame(bench_view.join_sentence(row)))
     sides = bench_view.server_side(row)
     if sides is not None:
         st.dataframe(sides, hide_index=True, key="sides", alt=bench_text.point_name(row))

@@ -12,6 +12,7 @@ from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
 from dashboard.live_state import View
 from dashboard.picture import WINDOWS, picture
+from data.names import tame
 
 
 @guarded
@@ -138,7 +139,7 @@ def _nothing_yet(context: Context) -> None:
         badge = sentences.reading(status)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.badge(badge.word, icon=badge.icon, color=badge.colour)
-            st.text(f"{status.source_id}: {sentences.age(status, live_state.age_s(status))}")
+            st.text(f"{tame(status.source_id)}: {sentences.age(status, live_state.age_s(status))}")
         if status.error:
             st.error(words.plain(status.error), icon=":material/error:")
 

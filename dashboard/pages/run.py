@@ -23,6 +23,7 @@ from dashboard.context import Context, current
 from dashboard.guard import guarded
 from dashboard.picture import picture
 from data import queries, run_data, startup
+from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
 
@@ -97,9 +98,9 @@ def _head(context: Context, card: Mapping[str, Any]) -> None:
     run_id = str(card["run_id"])
     with st.container(horizontal=True, vertical_alignment="center", key="run_badges"):
         run_view.badges(card)
-        st.text(f"run {run_id}, from {card['source_id']}")
+        st.text(f"run {run_id}, from {tame(card['source_id'])}")
     if card["note"]:
-        st.text(card["note"])
+        st.text("\n".join(map(tame, card["note"].splitlines())))
     with st.container(horizontal=True, vertical_alignment="center", key="run_links"):
         links.to_runs()
         links.to_live(run_id)

@@ -14,6 +14,7 @@ from dashboard.context import SourceStatus, current
 from dashboard.guard import guarded
 from data import space
 from data.errors import ServescopeError
+from data.names import tame
 
 ADDRESSES: Final = """\
 | address | what it is |
@@ -58,7 +59,7 @@ def _source(source: SourceStatus) -> None:
     with st.container(border=True, key=f"source_{key}"):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.badge(badge.word, icon=badge.icon, color=badge.colour)
-            st.text(source.label or source.source_id)
+            st.text(tame(source.label or source.source_id))
         if source.label:
             st.caption(words.plain(source.source_id))
         st.caption(words.plain(source_view.facts(source)))
@@ -122,7 +123,7 @@ def _test(location: str) -> None:
     with st.spinner("Looking …"):
         report = current().supervisor.test(location)
     for sentence in source_view.found(report):
-        st.text(sentence)
+        st.text(tame(sentence))
     if report["lines"]:
         # As text in any case: a log holds what strangers have sent to the server.
         st.code("\n".join(report["lines"]), language=None)
