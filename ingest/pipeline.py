@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any
 
 import polars as pl
 
 from data.errors import SourceError
-from ingest import access_rows, event_rows, measure, rows_of
+from ingest import access_rows, begins, event_rows, measure, rows_of
 from ingest.blocks import HEAD_BYTES
 from ingest.held import HeldMarks
 from ingest.incidents import begins_run, folded
@@ -230,13 +231,17 @@ class Pipeline:
         minutes = access_rows.stamps(scanned.access, self._minute)
         self._minute = scanned.access.last_stamp or self._minute
         marks = self._marks.read(text, final)
-        sample_ts, times = times_of(
-            self._clock, text.rest, printed, [*marks, *asked, *minutes.values()]
-        )
-        mark_ts, asked_ts = times[: len(marks)], times[len(marks) : len(marks) + len(asked)]
-        minute_ts = dict(zip(minutes, times[len(marks) + len(asked) :], strict=True))
+        begun = begins.stamps(text, marks, self._book.current)
+        dated = (marks, asked, list(minutes.values()), list(begun.values()))
+        sample_ts, times = times_of(self._clock, text.rest, printed, list(chain(*dated)))
+        left = iter(times)
+        mark_ts, asked_ts, minute_at, begun_ts = (list(islice(left, len(part))) for part in dated)
+        minute_ts = dict(zip(minutes, minute_at, strict=True))
         serving = Serving.of(scanned.access.rows, printed, asked)
-        starts, events = self._walk(marks, mark_ts, serving, printed)
+        begun_at = dict(zip(begun, zip(begun.values(), begun_ts, strict=True), strict=True))
+        starts, events = self._walk(
+            list(zip(marks, mark_ts, strict=True)), begun_at, serving, printed
+        )
         counts, refused = access_rows.rows(self._place, scanned.access, minute_ts, starts)
         samples, late = self._measure(measure.placed(printed, sample_ts), starts)
         self._note_samples(samples, [run for _, run in starts])
@@ -257,8 +262,8 @@ class Pipeline:
 
     def _walk(
         self,
-        marks: list[Mark],
-        times: list[datetime | None],
+        marks: list[tuple[Mark, datetime | None]],
+        begun: Mapping[int, begins.Begun],
         serving: Serving,
         printed: pl.DataFrame,
     ) -> tuple[list[tuple[int, Run]], list[dict[str, Any]]]:
@@ -266,19 +271,22 @@ class Pipeline:
         events: list[dict[str, Any]] = []
         book = self._book
         starts = [(-1, book.current)] if book.current else []
+        begins.tell(book.current, None, begun)
 
         def begin(before: int) -> None:
             """A file that starts in the middle of a run: its first serving line opens it."""
             if book.current is None and serving.first is not None and serving.first < before:
                 starts.append((serving.first, book.open(serving.first)))
 
-        for mark, ts in zip(marks, times, strict=True):
+        for mark, ts in marks:
             begin(mark.off)
             if book.current is None and (
                 mark.kind == "harmless" or (mark.kind == "traceback" and not begins_run(mark))
             ):
                 continue
             run = book.take(mark, serving.between)
+            begins.tell(run, mark.off, begun)
+            ts = begins.own_time(mark, ts, run)
             trace_engine = mark.trace.engine if mark.trace else None
             run.engine = run.engine or engine_of(printed, run.start_off, mark.off) or trace_engine
             if run.engine and mark.engine and run.engine != mark.engine and not mark.boots:

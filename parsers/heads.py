@@ -79,6 +79,15 @@ def _process(before: str) -> str:
     return found[-1]["rank"] or f"{found[-1]['name']} pid={found[-1]['pid']}"
 
 
+def first_stamp(below: pl.DataFrame) -> tuple[int, Head] | None:
+    """Where among these lines (line, off) the first one with a stamp stands, and its stamp."""
+    for line, off in below.select("line", "off").iter_rows():
+        head = read_head(line[:600]) if _CLOCK.search(line[:600]) else None
+        if head is not None and head.time:
+            return off, Head(head.date, head.time, "")
+    return None
+
+
 def last_stamp(above: pl.Series) -> Head | None:
     """The stamp of the last of these lines that has one; without its message, which may hold
     secrets: it is kept with the checkpoint."""

@@ -46,6 +46,7 @@ class Mark:
     boots: bool = False  # a boot-class line: may open a run
     ends: str | None = None  # stopped, crashed
     effect: bool = False  # what another fault brought about
+    borrowed: bool = False  # the stamp is that of a line above
     trace: Traceback | None = None
 
 
@@ -128,7 +129,7 @@ class Marker:
                     above = around()["line"].head(_place(around(), off))
                     before = last_stamp(above) or last
                     if before is not None:
-                        mark = replace(mark, date=before.date, time=before.time)
+                        mark = replace(mark, date=before.date, time=before.time, borrowed=True)
                 marks.append(mark)
         return marks, None
 

@@ -33,6 +33,7 @@ LINES = st.sampled_from(
         "[2026-05-04 10:00:50] Scheduler hit an exception: Traceback (most recent call last):",
         "[2026-05-04 10:00:55] INFO:     Shutting down",
         "INFO:     Application startup complete.",
+        "UserWarning: 'python -m sglang.launch_server' is still supported, but ...",
         "",
         "a line of no meaning",
         decode("10:00:41") + decode("10:00:42", 5, 70),

@@ -46,6 +46,42 @@ def test_two_restarts_in_one_file_are_two_runs() -> None:
     assert runs["ended_at"].dt.strftime("%H:%M:%S").to_list() == ["10:01:00", "10:02:05"]
 
 
+LAUNCHER = (
+    "/opt/sglang/launch_server.py:71: UserWarning: 'python -m sglang.launch_server' is still "
+    "supported, but 'sglang serve' is the recommended entrypoint."
+)
+NO_MODULE = [
+    "Traceback (most recent call last):",
+    '  File "/opt/sglang/srt/entrypoints/engine.py", line 3, in <module>',
+]
+NO_MODULE += ["ModuleNotFoundError: No module named 'sgl_kernel'"]
+
+
+def test_a_start_whose_first_line_has_no_stamp_began_at_its_own_first_stamp() -> None:
+    """Not at the last one of the server before, which may have ended the day before."""
+    note = "[2026-05-04 {}] a line of no meaning"
+    lines = [LAUNCHER, note.format("09:59:52"), *sglang_boot("10:00:00"), decode("10:00:05")]
+    lines += [*_at(STOP, "10:01:00"), LAUNCHER, "  warnings.warn(", note.format("17:30:00")]
+    lines += [*sglang_boot("17:30:08"), decode("17:30:30")]
+    for cuts in ((), range(len(lines))):
+        facts = read(text(lines), cuts=cuts).run_facts.sort("seq")
+        runs = facts.group_by("run_id", maintain_order=True).last()
+        assert runs["started_at"].dt.strftime("%H:%M:%S").to_list() == ["09:59:52", "17:30:00"]
+    launched = read(text(lines)).events.filter(title="Launcher started")
+    assert launched["ts"].to_list() == [None, None]
+
+
+def test_a_start_that_prints_no_stamp_has_none_of_its_neighbours() -> None:
+    lines = [*sglang_boot("10:00:00"), decode("10:00:05"), *_at(STOP, "10:01:00")]
+    lines += [LAUNCHER, *NO_MODULE, LAUNCHER, *sglang_boot("17:30:08"), decode("17:30:30")]
+    for cuts in ((), range(len(lines))):
+        batch = read(text(lines), cuts=cuts)
+        runs = batch.run_facts.sort("seq").group_by("run_id", maintain_order=True).last()
+        assert runs["end_state"].to_list() == ["stopped", "crashed", "lost"]
+        assert runs["started_at"].dt.strftime("%H:%M").to_list() == ["10:00", None, "17:30"]
+        assert batch.events.filter(kind="fault")["ts"].to_list() == [None]
+
+
 def test_an_override_before_the_args_opens_the_run() -> None:
     lines = [*sglang_boot("10:00:00"), decode("10:00:05"), OVERRIDE.format("10:02:00")]
     lines += [*sglang_boot("10:02:04"), decode("10:02:09")]
