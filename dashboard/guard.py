@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec
 
@@ -11,9 +13,10 @@ import streamlit as st
 
 from dashboard import words
 from dashboard.context import current
-from data.errors import StoreError
+from data.errors import AwayError, StoreError
 
 Told = ParamSpec("Told")
+LOOK_S = 2.0  # between two looks whether the store can be read again
 
 
 def guarded(page: Callable[Told, None]) -> Callable[Told, None]:
@@ -27,8 +30,25 @@ def guarded(page: Callable[Told, None]) -> Callable[Told, None]:
             said = str(error).splitlines()[0]
             st.error(
                 f"The store could not be read: {words.plain(said)} "
-                f"{current().store.when_unreadable} The logs themselves are never touched.",
+                f"{current().store.advice(error)} The logs themselves are never touched.",
                 icon=":material/error:",
             )
+            if _is_away(error):
+                st.fragment(_come_back, run_every=LOOK_S)(time.monotonic())
 
     return run
+
+
+def _is_away(error: duckdb.Error | StoreError) -> bool:
+    told = error if isinstance(error, StoreError) else current().store.failure(error)
+    return isinstance(told, AwayError)
+
+
+def _come_back(failed_at: float) -> None:
+    """Show the page as soon as the store can be read again; first asked while it is drawn."""
+    if time.monotonic() - failed_at < LOOK_S / 2:
+        return
+    with suppress(duckdb.Error, StoreError):
+        with current().store.cursor() as con:
+            con.execute("SELECT value FROM store_facts").fetchall()
+        st.rerun()

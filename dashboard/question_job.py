@@ -25,6 +25,7 @@ class QuestionJob:
         query, limit: what was asked.
         frame: the answer, one row more than `limit` where there are more; None until it is there.
         error: why there is none, in one line.
+        cause: what the store said, where there is none.
         is_of_the_store: the store cannot be read; the question may be right.
         seconds: how long it took.
     """
@@ -34,6 +35,7 @@ class QuestionJob:
         self.limit = limit
         self.frame: pl.DataFrame | None = None
         self.error: str | None = None
+        self.cause: BaseException | None = None
         self.is_of_the_store = False
         self._store = store
         self._timeout_s = timeout_s
@@ -75,6 +77,7 @@ class QuestionJob:
                 _places.release()
         except ServescopeError as error:
             self.error = str(error).removeprefix("sql: ")
+            self.cause = error.__cause__
             self.is_of_the_store = _is_damage(error.__cause__)
         except Exception as error:  # whatever it is, the page says it; the thread has nobody else
             self.error = f"could not be answered ({type(error).__name__}: {error})".split("\n", 1)[

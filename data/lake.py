@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 
-from data.errors import AwayError, StoreError
+from data.errors import StoreError
 from data.lake_place import LakePlace
 from data.lake_session import MIGRATING, LakeSession
 from data.literal import literal
@@ -33,10 +32,6 @@ _SETTINGS = (
     "SET ducklake_retry_wait_ms = 30",
     "SET ducklake_retry_backoff = 1.1",
 )
-_AWAY = re.compile(
-    r"server closed|[Cc]onnection refused|terminating|could not connect|connection to server|"
-    r"no connection|shutting down|starting up"
-)
 KEPT = timedelta(minutes=30)  # for how long a question may read what has been replaced
 
 
@@ -55,6 +50,8 @@ def connect(
         _load(con, "postgres_scanner")
         _load(con, "ducklake")
         data_path = _data_path(place, session) if made else str(place.data_path)
+        if made:
+            _refuse_other_folder(data_path, session)
         _reach(con, data_path)
         for setting in _SETTINGS:
             con.execute(setting)
@@ -68,11 +65,8 @@ def connect(
                     _attach(con, place, data_path, read_only=False)
                     con.execute(f"USE {NAME}")
                 _upgrade(con, session)
-        if read_only and (stored := stored_version(con)) != newest_version():
-            raise StoreError(
-                f"is of schema {stored}, this Servescope knows {newest_version()}; start a "
-                "collector of the same release first"
-            )
+        if read_only:
+            _refuse_other_schema(stored_version(con), newest_version())
         con.execute("SET preserve_insertion_order = false")
         con.execute(f"SET allowed_directories = [{literal(data_path)}]")
         con.execute("SET enable_external_access = false")
@@ -86,6 +80,14 @@ def connect(
         con.close()
         raise
     return con
+
+
+def _refuse_other_schema(stored: int | None, ours: int) -> None:
+    """For a role that cannot change it."""
+    if stored != ours:
+        newer = stored is not None and stored > ours
+        todo = "upgrade this one" if newer else "start a collector of the same release first"
+        raise StoreError(f"is of schema {stored}, this Servescope knows {ours}; {todo}")
 
 
 def _upgrade(con: duckdb.DuckDBPyConnection, session: LakeSession) -> None:
@@ -131,6 +133,29 @@ def _data_path(place: LakePlace, session: LakeSession) -> str:
     if place.data_path not in (None, known):
         raise StoreError(f"its files lie in {known}, not in data_path={place.data_path}")
     return known
+
+
+# The oldest file: a shared folder may show the newest of another machine some seconds late.
+_OLDEST_FILE = """
+SELECT min(s.path || t.path || f.path) FROM ducklake_data_file f
+JOIN ducklake_table t USING (table_id) JOIN ducklake_schema s USING (schema_id)
+WHERE data_file_id = (
+    SELECT min(data_file_id) FROM ducklake_data_file
+    WHERE end_snapshot IS NULL AND path_is_relative
+) AND t.end_snapshot IS NULL AND t.path_is_relative AND s.path_is_relative
+"""
+
+
+def _refuse_other_folder(data_path: str, session: LakeSession) -> None:
+    """A folder that is not mounted would be written to all the same, where nobody else reads."""
+    if data_path.startswith("s3://"):
+        return
+    (oldest,) = session.ask(_OLDEST_FILE)
+    if not Path(data_path).is_dir() or (oldest and not Path(data_path, str(oldest)).exists()):
+        raise StoreError(
+            f"its files are not in {data_path}; mount the shared folder there, or restore them "
+            "from a back-up"
+        )
 
 
 def _reach(con: duckdb.DuckDBPyConnection, data_path: str) -> None:
@@ -191,23 +216,3 @@ def tidy(con: duckdb.DuckDBPyConnection, *, at_once: bool = False) -> None:
         before = datetime.now(UTC) - (timedelta() if at_once else KEPT)
         told = call.format(before=f"TIMESTAMPTZ '{before.isoformat(sep=' ')}'")
         con.execute(f"SELECT count(*) FROM (FROM {told})").fetchall()  # fetching is what does it
-
-
-def explain(place: LakePlace, error: duckdb.Error) -> StoreError:
-    """What DuckDB says, as one line that says what to do."""
-    text = str(error)
-    first = text.splitlines()[0]
-    if re.search(r"[Pp]ermission denied for|read.only", text):
-        return StoreError(f"{place.name}: this role of PostgreSQL may only read ({first})")
-    if newer := re.search(r"servescope: schema (\d+)", text):
-        return StoreError(
-            f"{place.name}: a newer Servescope has upgraded it to schema {newer[1]}; upgrade this "
-            "one too, reading goes on where it stopped"
-        )
-    if _AWAY.search(text):
-        return AwayError(f"{place.name}: PostgreSQL does not answer; it is tried again ({first})")
-    if re.search(r"No space left|[Oo]ut of disk|File too large|quota exceeded", text):
-        return StoreError(
-            f"{place.name}: the disk is full; free some space, reading goes on where it stopped"
-        )
-    return StoreError(f"{place.name}: {first}")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import duckdb
 
-from data import lake, lake_session
+from data import lake, lake_session, lake_told
 from data.checkpoints import Checkpoint
 from data.errors import ConflictError, StoreError
 from data.lake_place import LakePlace
@@ -32,7 +32,6 @@ class LakeStore(Store):
 
     # Commits that take a second come from a catalog that has more to do than it can.
     rest_most_s = 2.0
-    when_unreadable = "Reload the page when the PostgreSQL server of the store answers again."
 
     def __init__(
         self, place: LakePlace, con: duckdb.DuckDBPyConnection, session: LakeSession,
@@ -62,7 +61,7 @@ class LakeStore(Store):
                 undone.callback(con.close)
                 store = cls(place, con, session, bulk, read_only)
             except duckdb.Error as error:
-                raise lake.explain(place, error) from error
+                raise lake_told.explain(place.name, str(error)) from error
             undone.pop_all()
             return store
 
@@ -117,7 +116,7 @@ class LakeStore(Store):
         try:
             return lake.connect(place, session, read_only=read_only, bulk=bulk)
         except duckdb.Error as error:
-            raise lake.explain(place, error) from error
+            raise lake_told.explain(place.name, str(error)) from error
 
     def announce(self, url: str) -> None:
         """Say under which address this process serves the store on this machine."""
@@ -155,7 +154,11 @@ class LakeStore(Store):
             path = next(c.path for c in checkpoints if c.file_id == file_id)
             text = f"{path}: another reader has stored more of it meanwhile; try again"
             return ConflictError(text, file_id)
-        return lake.explain(self._place, error)
+        return lake_told.explain(self.name, str(error))
+
+    def advice(self, error: BaseException | None) -> str:
+        """What to do when a page could not read the store, as a sentence."""
+        return lake_told.cause(str(error)).advice
 
     def size_bytes(self) -> int:
         """What the store takes: the files that its tables are made of, and the catalog."""

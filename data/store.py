@@ -72,10 +72,6 @@ class Store(ABC):
 
     read_only = False
     rest_most_s = 0.4  # for so long at most a writer rests after a commit
-    when_unreadable = (  # what to do then, for a page
-        "Restart Servescope; if this line stays, start it with another --store and import the logs "
-        "again."
-    )
 
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, bulk: bool) -> None:
         self.path = path  # beside which lies what belongs to this machine's use of it
@@ -144,6 +140,13 @@ class Store(ABC):
         `checkpoints`: of the append that failed.
         """
         return StoreError(f"{self.name}: {str(error).splitlines()[0]}")
+
+    def advice(self, error: BaseException | None) -> str:
+        """What to do when a page could not read the store, as a sentence."""
+        return (
+            "Restart Servescope; if this line stays, start it with another --store and import the "
+            "logs again."
+        )
 
     @abstractmethod
     def size_bytes(self) -> int:

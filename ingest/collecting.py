@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from data.errors import StoreError
 from data.store import Store
 from ingest.config import SourceSpec
 from ingest.opening import opened, patiently
@@ -19,6 +20,11 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
     """
     never = threading.Event()
     with patiently(lambda: opened(location), warn, never) as store:
+        if store.read_only:
+            raise StoreError(
+                f"{store.name}: this role of PostgreSQL may only read; a collector needs one that "
+                "may write (docs/fleet.md, Credentials)"
+            )
         patiently(lambda: _hold(store, specs), warn, never)
         supervisor = Supervisor(store, specs)
         supervisor.start()

@@ -40,7 +40,7 @@ def page() -> None:
         head.subheader("This question has no answer.", anchor=False)
         st.error(words.plain(job.error or ""), icon=":material/error:")
         if job.is_of_the_store:
-            st.caption(current().store.when_unreadable)
+            st.caption(current().store.advice(job.cause))
     else:
         line = explore_view.headline(job.frame.height, limit, job.frame.width, job.seconds)
         head.subheader(words.plain(line), anchor=False)
