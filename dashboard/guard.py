@@ -27,21 +27,23 @@ def guarded(page: Callable[Told, None]) -> Callable[Told, None]:
         try:
             page(*args, **kwargs)
         except (duckdb.Error, StoreError) as error:
-            said = str(error).splitlines()[0]
+            away = _away(error)
+            said = str(away or error).splitlines()[0]
             st.error(
-                f"The store could not be read: {words.plain(said)} "
+                f"The store could not be read: {words.plain(said)}{'.' if away else ''} "
                 f"{current().store.advice(error)} The logs themselves are never touched.",
                 icon=":material/error:",
             )
-            if _is_away(error):
+            if away is not None:
                 st.fragment(_come_back, run_every=LOOK_S)(time.monotonic())
 
     return run
 
 
-def _is_away(error: duckdb.Error | StoreError) -> bool:
+def _away(error: duckdb.Error | StoreError) -> AwayError | None:
+    """What is told where the server of the store is away; None where something else is wrong."""
     told = error if isinstance(error, StoreError) else current().store.failure(error)
-    return isinstance(told, AwayError)
+    return told if isinstance(told, AwayError) else None
 
 
 def _come_back(failed_at: float) -> None:

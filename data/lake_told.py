@@ -32,6 +32,7 @@ def _cause(pattern: str, said: str, todo: str) -> Cause:
 
 
 _UNKNOWN = _cause("", "{first}", "look into the log of the PostgreSQL server and at the files")
+_PLACE = re.compile(r' to Postgres at "[^"]*"')  # all words of libpq, our own too
 _GOES_ON = "reading goes on where it stopped"
 _CAUSES = (
     _cause(
@@ -95,7 +96,7 @@ def cause(text: str) -> Cause:
 
 def explain(name: str, text: str) -> StoreError:
     """The error to raise in place of one of DuckDB with this text; `name`: of the store."""
-    found, first = cause(text), text.splitlines()[0]
+    found, first = cause(text), _PLACE.sub("", text.splitlines()[0])
     match = found.pattern.search(text)
     groups = {key: value or first for key, value in (match.groupdict() if match else {}).items()}
     said = f"{name}: {found.said.format_map({**groups, 'first': first})}"
