@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import gate, style
+from dashboard import gate, style, system_theme
 from dashboard.pages import bench, compare, explore, incidents, live, metrics, run, runs, sources
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
@@ -40,3 +40,4 @@ if entered:
     gate.footer()
 else:
     gate.page()
+system_theme.follow()

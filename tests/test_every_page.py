@@ -16,6 +16,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Page, expect
 
+from dashboard import theme
 from data import queries
 from data.store import Store
 from ingest.imports import import_paths
@@ -163,6 +164,26 @@ def test_a_run_is_opened_without_a_mouse(demo: Store, reader: Reader) -> None:
         press("Tab")
     press("Enter")
     reader.arrives("/run")
+
+
+def test_colours_follow_the_system_under_an_open_page(demo: Store, reader: Reader) -> None:
+    reader.look(demo, None)
+    reader.page.goto(f"{reader.url}/run?run={newest(demo)}")
+    settled(reader.page)
+    for scheme in ("dark", "light"):
+        reader.page.emulate_media(color_scheme=scheme)
+        reader.page.wait_for_function(_GROUND, arg=theme.page(dark=scheme == "dark"))
+        until(lambda: contrast.faint(reader.page) == [])
+
+
+_GROUND = """
+({backgroundColor}) => {
+  const wanted = document.createElement('i');
+  wanted.style.color = backgroundColor;
+  const app = document.querySelector('[data-testid=stApp]');
+  return getComputedStyle(app).backgroundColor === wanted.style.color;
+}
+"""
 
 
 def test_many_runs(many_runs: Path, reader: Reader, kept: ExitStack) -> None:
