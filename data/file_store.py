@@ -100,6 +100,7 @@ class FileStore(Store):
 
     def close(self) -> None:
         """Close the file and give it up to the next process."""
+        is_free = self._readers.end()
         with self._turn:
             self._writer.close()
             # What lies in the write-ahead log would be read again at every opening. After an
@@ -108,7 +109,8 @@ class FileStore(Store):
             if wal.exists() and wal.stat().st_size > CHECKPOINT_BYTES:
                 with contextlib.suppress(duckdb.Error):  # a full disk: the log itself stays
                     self._con.execute("CHECKPOINT")
-            self._con.close()
+            if is_free:  # else its memory is given up with the process
+                self._con.close()
             self._file_lock.release()
 
     def _before_append(self) -> None:

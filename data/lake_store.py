@@ -82,9 +82,8 @@ class LakeStore(Store):
                 self._looked = (time.monotonic(), known)
             return known
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor for one user; close it after use. StoreError while a lake that had broken
-        cannot be attached again."""
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
+        """StoreError while a lake that had broken cannot be attached again."""
         used = self._con
         try:
             return self._cursor(used)
@@ -180,9 +179,11 @@ class LakeStore(Store):
         """Give the store up."""
         if self._upkeep is not None:
             self._upkeep.stop()
+        is_free = self._readers.end()
         with self._turn:
             self._writer.close()
-            self._con.close()
+            if is_free:  # else its memory is given up with the process
+                self._con.close()
             self._session.close()
             if self._local_lock is not None:
                 self._local_lock.release()
@@ -192,7 +193,7 @@ class LakeStore(Store):
         try:
             self._writer.execute("SELECT 1")
         except duckdb.FatalException:
-            self._writer = self.cursor()
+            self._writer = self._new_cursor()
 
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
         self._before_append()

@@ -7,7 +7,7 @@ the samples themselves; a highest rate is that of a whole piece. The store is le
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 import duckdb
@@ -41,12 +41,16 @@ def piece_s(con: duckdb.DuckDBPyConnection, run_id: str) -> int | None:
 def samples(con: duckdb.DuckDBPyConnection, run_id: str, seconds: int) -> pl.DataFrame:
     """A run's samples that were not rolled up yet, in pieces of this length: columns of
     parsers.records.SAMPLES but extra, in no order."""
+    told = con.execute(
+        "SELECT DISTINCT kind FROM sample_groups WHERE run_id = $run_id", {"run_id": run_id}
+    ).fetchall()
+    kinds = sorted(kind for (kind,) in told)
     parts = [_as_they_are(con, run_id)]
     for after, until in _spans(con, run_id, seconds):
         where = f"ts > '{after}' AND ts <= '{until}'"
-        for statement in rolling.chosen([run_id], where, seconds, whole=True):
+        for statement in rolling.chosen([run_id], where, seconds, whole=True, kinds=kinds):
             con.execute(statement)
-        parts.append(con.sql(_rolled(run_id)).pl())
+        parts.append(con.sql(_rolled(run_id, kinds)).pl())
         con.execute("DROP TABLE chosen")
     return pl.concat(parts, how="vertical")
 
@@ -75,14 +79,15 @@ def _groups(run_id: str) -> str:
     return f"SELECT group_id FROM sample_groups WHERE run_id = {literal(run_id)}"
 
 
-def _rolled(run_id: str) -> str:
+def _rolled(run_id: str, kinds: Sequence[str]) -> str:
     """The rows of `chosen`, put together, with the columns of samples."""
     columns = [
         f'g."{name}"' if name in GROUP and name != "interval_from"
         else minutes.column(name, SQL_TYPES.get(kind, "VARCHAR"))
         for name, kind in SAMPLES.items() if name != "extra"
     ]  # fmt: skip
-    return f"SELECT {', '.join(columns)} FROM ({minutes.ROWS}) r JOIN {_explained(run_id)}"
+    rows = minutes.rows(positions="spec" in kinds)
+    return f"SELECT {', '.join(columns)} FROM ({rows}) r JOIN {_explained(run_id)}"
 
 
 def _explained(run_id: str) -> str:

@@ -51,25 +51,39 @@ def _values() -> Iterator[str]:
     yield "max(retracted_reqs) AS retracted_reqs"
     known = "coalesce(new_tokens + cached_tokens, interval_s, 1)"
     yield f"{_mean('prefix_hit_rate', known)} AS prefix_hit_rate"
+
+
+def _positions() -> str:
     places = (
         _mean(f"accept_per_position[{place}]", "request_steps")
         for place in range(1, _POSITIONS + 1)
     )
     # Without any, the slice of a list is NULL.
-    yield f"([{', '.join(places)}])[:max(len(accept_per_position))] AS accept_per_position"
+    return f"([{', '.join(places)}])[:max(len(accept_per_position))] AS accept_per_position"
+
+
+def _extremes() -> Iterator[str]:
     for name in _SPANNED:
         yield f"min({name}) AS {name}_min"
         yield f"max({name}) AS {name}_max"
 
 
-# Rows of TABLE out of `chosen`: samples with their kind and the columns of ALIKE, and for a line on
-# speculation `above`: the first place of the samples that its stats line is put together with.
-ROWS = f"""
+def rows(*, positions: bool = True) -> str:
+    """The query for rows of TABLE out of `chosen`: samples with their kind, the columns of ALIKE,
+    and for a line on speculation `above`, the first place of the samples that its stats line is
+    put together with.
+
+    Args:
+        positions: with accept_per_position; half of all that is summed, and only lines on
+            speculation (kind `spec`) have it.
+    """
+    told = [_positions() if positions else "NULL::DOUBLE[] AS accept_per_position"]
+    return f"""
 WITH alike AS (
     SELECT kind, min(group_id) AS group_id, lane, min(minute) AS minute,
         any_value("window") AS "window", count(*) AS lines,
         coalesce(above + 1, min(byte_offset)) AS byte_offset, min(line_no) AS line_no,
-        max(ts) AS last_ts, {", ".join(_values())}
+        max(ts) AS last_ts, {", ".join([*_values(), *told, *_extremes()])}
     FROM chosen
     GROUP BY kind, {", ".join(_UNDER)}
 ), ends AS (

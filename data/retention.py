@@ -102,7 +102,7 @@ def roll_up(con: duckdb.DuckDBPyConnection, batch: Batch, before: datetime) -> t
     lines = _count(con, "SELECT count(*) FROM chosen")
     rows = 0
     if lines:
-        con.execute(f"CREATE OR REPLACE TEMP TABLE rolled AS {minutes.ROWS}")
+        con.execute(f"CREATE OR REPLACE TEMP TABLE rolled AS {minutes.rows()}")
         con.execute(f"INSERT INTO {minutes.TABLE} BY NAME SELECT * FROM rolled")
         rows = _count(con, "SELECT count(*) FROM rolled")
         for kind, table in TABLES.items():

@@ -24,6 +24,7 @@ from data.handing import Stream, without_pandas
 from data.lake_place import LakePlace, is_lake
 from data.late import Recent
 from data.literal import literal
+from data.readers import Readers
 
 # DuckDB would fetch an extension over the network by itself.
 NO_NETWORK: dict[str, str | bool | int | float | list[str]] = {
@@ -78,7 +79,8 @@ class Store(ABC):
         self.bulk = bulk
         self._stored = 0  # appends that stored something
         self._con = con
-        self._writer = self.cursor()
+        self._readers = Readers()
+        self._writer = self._new_cursor()
         self._turn = threading.Lock()
         self._open = False  # a transaction that goes on
         self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
@@ -120,7 +122,10 @@ class Store(ABC):
         return self._stored
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A cursor for one user; close it after use."""
+        """A cursor for one user; close it after use. StoreError once the store is closed."""
+        return self._readers.lend(self._new_cursor)
+
+    def _new_cursor(self) -> duckdb.DuckDBPyConnection:
         return self._con.cursor()
 
     def hold(self, source_id: str) -> None:  # noqa: B027
@@ -158,7 +163,7 @@ class Store(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give the store up."""
+        """Give the store up, once nobody reads it any more."""
 
     @abstractmethod
     def _before_append(self) -> None:
