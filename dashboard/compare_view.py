@@ -95,7 +95,8 @@ def _speedup_columns(base: str) -> dict[str, Any]:
         "sure": text(
             "How sure",
             help="within-run: from the windows of one start a side, so another start may differ "
-            "by more. over starts: from several starts of each configuration.",
+            "by more. over starts: from several starts of each configuration; over "
+            "benchmark points: from several results at that load.",
         ),
     }
 

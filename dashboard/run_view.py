@@ -158,10 +158,12 @@ INCIDENTS: Final = {
 }  # fmt: skip
 
 
-def incidents(rows: pl.DataFrame) -> None:
-    """Faults and warnings of the run, one row a cause."""
+def incidents(rows: pl.DataFrame, run: RunData) -> None:
+    """Faults and warnings of the run, one row a cause; its overrides stand above."""
     if rows.is_empty():
-        st.text("No fault and no warning.")
+        above = run.events.filter(pl.col("kind") == "override").height
+        but = " but for the overrides above" if above else ""
+        st.text(f"No fault and no warning{but}.")
         return
     st.dataframe(
         rows.select(INCIDENTS.keys()), hide_index=True, placeholder=words.MISSING,

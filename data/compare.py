@@ -238,7 +238,7 @@ def bench_points(base: Sequence[RunData], other: Sequence[RunData]) -> list[Poin
         means = [{name: _mean(part[name]) for name in POINT_COLUMNS} for part in rows]
         before, after = (mean["output_tok_s"] for mean in means)
         logs = [np.log(part["output_tok_s"].drop_nulls().to_numpy()).tolist() for part in rows]
-        sure = intervals.over_starts(logs[1], logs[0]) if all(logs) else None
+        sure = intervals.over_starts(logs[1], logs[0], intervals.OVER_POINTS) if all(logs) else None
         notes = [] if sure else [intervals.NONE_OF_ONE]
         notes += _unlike(*rows)
         known = before and after
@@ -287,7 +287,8 @@ def verdict(
             return f"{label} and {base} cannot be compared: {no_match}."
         point = max(best, key=lambda p: p.base["output_tok_s"] or 0.0)
         at = _load(point)
-        sure = str(point.interval) if point.interval else intervals.NONE_OF_ONE
+        told = [str(point.interval)] if point.interval else []
+        sure = "; ".join([*told, point.note] if point.note else told)
         return f"{label} gives {point.ratio:.2f} times the output of {base} at {at} ({sure})."
     ratio, sure_of = match.ratio, match.interval
     where = f"at equal running counts ({_counts(match)})" + _starts(match)

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 MIN_BLOCKS, MAX_BLOCKS = 8, 500
 MIN_DIFFERENCE = 0.05
-WITHIN_RUN, OVER_STARTS = "within-run", "over starts"
+WITHIN_RUN, OVER_STARTS, OVER_POINTS = "within-run", "over starts", "over benchmark points"
 NONE_OF_ONE = "n = 1: no interval"
 _DRAWS = 1000
 _SEED = 20_260_101
@@ -30,7 +30,7 @@ class Interval:
 
     low: float
     high: float
-    kind: str  # WITHIN_RUN or OVER_STARTS
+    kind: str  # WITHIN_RUN, OVER_STARTS or OVER_POINTS
 
     def __str__(self) -> str:
         return f"{self.kind} 95 % interval {self.low:.2f} to {self.high:.2f}"
@@ -146,11 +146,13 @@ def _alike(without: Floats) -> float:
     return max(1.0, 1 + 2 * float(pull[1:] @ pull[:-1]) / squares) if squares else 1.0
 
 
-def over_starts(values: Sequence[float], base: Sequence[float]) -> Interval | None:
+def over_starts(
+    values: Sequence[float], base: Sequence[float], kind: str = OVER_STARTS
+) -> Interval | None:
     """The interval of exp(mean(values) - mean(base)) over starts, logarithms given.
 
-    Starts of both sides are taken to vary alike; None unless a side has two. Without a base the
-    interval is of exp(mean(values)).
+    Starts, or what `kind` says, of both sides are taken to vary alike; None unless a side has two.
+    Without a base the interval is of exp(mean(values)).
     """
     sides = [side for side in (values, base) if side]
     freedom = sum(map(len, sides)) - len(sides)
@@ -159,4 +161,4 @@ def over_starts(values: Sequence[float], base: Sequence[float]) -> Interval | No
     squares = sum(float(np.var(side)) * len(side) for side in sides)
     variance = squares / freedom * sum(1 / len(side) for side in sides)
     value = float(np.mean(values)) - (float(np.mean(base)) if base else 0.0)
-    return Spread(value, variance, freedom).interval(OVER_STARTS)
+    return Spread(value, variance, freedom).interval(kind)

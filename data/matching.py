@@ -159,7 +159,7 @@ def _nothing_common(sides: list[list[pl.DataFrame]]) -> str:
         for side in sides
     ]
     if not all(counts):
-        return "no steady window on one side: not comparable from these logs"
+        return "one side has no steady window in its logs"
     if set(counts[0]) & set(counts[1]):
         return "the running counts that both held differ in graph state or captured graph size"
     shown = [", ".join(map(str, side[:8])) + (" …" if len(side) > 8 else "") for side in counts]

@@ -388,11 +388,17 @@ def marked_events(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
 
 
 def run_incidents(con: duckdb.DuckDBPyConnection, run_id: str) -> pl.DataFrame:
-    """A run's faults and warnings, one row a cause, in the order of time: columns of the view."""
+    """A run's faults and warnings, one row a cause, in the order of time: columns of the view.
+
+    Without what the server changed of its settings, which stands with these.
+    """
     return asked(
         con,
         "SELECT * FROM incidents WHERE run_id = $run_id AND severity <> 'info' "
-        "ORDER BY first_ts NULLS FIRST, byte_offset",
+        "UNION ALL BY NAME SELECT run_id, kind AS class, severity, title, detail, evidence, "
+        "source_id, file_id, byte_offset, line_no, ts AS first_ts, ts AS last_ts, "
+        '"count"::BIGINT AS "count" FROM events WHERE run_id = $run_id AND incident_id IS NULL '
+        "AND severity <> 'info' AND kind <> 'override' ORDER BY first_ts NULLS FIRST, byte_offset",
         {"run_id": run_id},
     )
 

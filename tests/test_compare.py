@@ -6,12 +6,13 @@ import io
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 from data import report
-from data.compare import Comparison, bench_points, compare, grouped
+from data.compare import Comparison, Point, bench_points, compare, grouped, verdict
 from data.errors import CommandError, ServescopeError, SourceError
 from data.findings.rules import findings
 from data.run_data import RunData
@@ -117,6 +118,26 @@ def test_repeated_points_have_an_interval() -> None:
     assert point.interval is not None
     assert point.interval.holds(119 / 100)
     assert not point.interval.holds(1.0)
+    assert point.interval.kind == "over benchmark points"  # all of one start a side
+
+
+def test_a_verdict_from_a_benchmark_says_that_the_loads_were_not_alike() -> None:
+    def point(**values: Any) -> Point:
+        known: dict[str, Any] = {
+            "concurrency": 16.0, "request_rate": None, "base": {"output_tok_s": 700.0}, "other": {},
+            "ratio": 0.84, "difference_tok_s": -110.0, "interval": None,
+            "note": "n = 1: no interval; outputs of 256 tokens against 128",
+        }  # fmt: skip
+        return Point(**known | values)
+
+    why = "one side has no steady window in its logs"
+    assert verdict("a", "b", None, why, [point()]) == (
+        "b gives 0.84 times the output of a at concurrency 16 "
+        "(n = 1: no interval; outputs of 256 tokens against 128)."
+    )
+    assert verdict("a", "b", None, why, []) == (
+        "b and a cannot be compared: one side has no steady window in its logs."
+    )
 
 
 def test_a_word_in_the_arguments_is_no_fault(logs: dict[str, str]) -> None:

@@ -141,6 +141,7 @@ def test_a_run_tells_its_overrides_and_findings(demo: Store) -> None:
     assert any("lowered by speculation" in text for text in warned)
     tables = [table.value for table in test.dataframe]
     settings = next(table for table in tables if "changed" in table.columns)
+    assert "No fault and no warning but for the overrides above." in [t.value for t in test.text]
     changed = settings[settings["changed"].notna()]["name"].to_list()
     assert "max_running_requests" in changed
     bench = next(table for table in tables if "concurrency" in table.columns)
@@ -160,6 +161,17 @@ def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
     test = shown(run_page, empty, run=run_id)
     incidents = next(t.value for t in test.dataframe if "severity" in t.value.columns)
     assert incidents["class"].to_list() == ["retraction"]
+    refused = [
+        {"run_id": run_id, "source_id": "s", "file_id": "f", "byte_offset": 90_000, "line_no": 200,
+         "ts": at(0), "kind": "server_error", "severity": "warning",
+         "title": "HTTP 503 from /generate", "count": 7}
+    ]  # fmt: skip
+    empty.append(Frames(events=records.frame(refused, records.EVENTS)), None)
+    test = shown(run_page, empty, run=run_id)
+    incidents = next(t.value for t in test.dataframe if "severity" in t.value.columns)
+    assert dict(zip(incidents["class"], incidents["count"], strict=True)) == {
+        "retraction": 1, "server_error": 7,
+    }  # fmt: skip
     test.button(key="set_baseline").click().run()
     with empty.cursor() as con:
         assert queries.baseline_runs(con) == [run_id]

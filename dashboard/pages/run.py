@@ -57,7 +57,7 @@ def page() -> None:
     _curves(context, asked)
     _section("Incidents")
     with context.store.cursor() as con:
-        run_view.incidents(queries.run_incidents(con, asked))
+        run_view.incidents(queries.run_incidents(con, asked), run)
     _section("Benchmark results of this run")
     run_view.bench(run)
     _section("Settings")
