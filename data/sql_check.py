@@ -17,11 +17,12 @@ import duckdb
 from data.documented import VIEWS
 from data.errors import CommandError
 from data.literal import literal
+from data.sql_cost import GROWING, check_cost
 
 MAX_CHARS: Final = 8_000
 # One row can grow only by what is written into the statement: DuckDB cannot be interrupted between
 # two functions of a row, so a text that doubles twenty times would take all memory.
-MAX_GROWING: Final = 16
+MAX_GROWING: Final = 12
 
 _ARITHMETIC: Final = """
 + - * / // % ** ^ & | << >> ~ @ abs add divide multiply subtract mod pow power sqrt cbrt exp ln
@@ -35,9 +36,9 @@ lower upper lcase ucase length len strlen char_length character_length bit_lengt
 substring trim ltrim rtrim reverse replace starts_with ends_with prefix suffix contains instr
 strpos position split_part string_split str_split split string_to_array string_split_regex
 str_split_regex regexp_extract regexp_extract_all regexp_full_match regexp_matches regexp_escape
-regexp_split_to_array translate ascii ord unicode chr md5 sha256 levenshtein editdist3 hamming
-jaccard jaro_similarity jaro_winkler_similarity format_bytes formatReadableSize
-formatReadableDecimalSize parse_filename parse_dirname parse_path strip_accents nfc_normalize
+regexp_split_to_array translate ascii ord unicode chr md5 sha256 hamming jaccard format_bytes
+formatReadableSize formatReadableDecimalSize parse_filename parse_dirname parse_path strip_accents
+nfc_normalize
 """
 _TIMES: Final = """
 age ago century date_add date_diff date_part date_sub date_trunc datediff datepart datesub
@@ -80,12 +81,6 @@ FUNCTIONS: Final = frozenset(
     for name in names.split()
 )
 TABLE_FUNCTIONS: Final = frozenset({"range", "generate_series", "unnest", "json_each"})
-# Their result can be longer than what goes in.
-_GROWING: Final = frozenset({
-    "||", "concat", "concat_ws", "list_value", "list_pack", "list_concat", "list_cat",
-    "list_append", "list_prepend", "list_zip", "struct_pack", "row", "map", "flatten",
-    "regexp_escape", "list_transform", "list_apply", "apply",
-})  # fmt: skip
 # Names that DuckDB takes for functions where no column has them.
 _FUNCTION_WORDS: Final = frozenset({
     "current_user", "session_user", "user", "current_role", "current_catalog", "current_schema",
@@ -114,13 +109,15 @@ def check(con: duckdb.DuckDBPyConnection, query: str) -> None:
     if not _is_text(query):
         raise CommandError("sql: the question holds characters that are no text")
     growing = 0
-    for node, names in _walk(_parsed(con, query), frozenset()):
+    statement = _parsed(con, query)
+    for node, names in _walk(statement, frozenset()):
         _check_node(node, names)
         growing += _growing(node)
     if growing > MAX_GROWING:
         raise CommandError(
             f"sql: {growing} values are joined into texts and lists, {MAX_GROWING} are allowed"
         )
+    check_cost(statement)
 
 
 def _is_text(query: str) -> bool:
@@ -251,7 +248,7 @@ def _check_type(node: Node) -> None:
 
 def _growing(node: Node) -> int:
     """How many values, not counting written ones, a function joins into a longer one."""
-    if node.get("class") != "FUNCTION" or node["function_name"].lower() not in _GROWING:
+    if node.get("class") != "FUNCTION" or node["function_name"].lower() not in GROWING:
         return 0
     return sum(child["class"] != "CONSTANT" for child in node["children"])
 

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ONLY = "exactly one SELECT is allowed"
 VIEW = "no documented view"
 FUNCTION = "is not allowed"
+LAMBDA = "a lambda may use its own element only"
+LONG = "in the outermost SELECT only"
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,26 @@ ATTACKS = [
     ("SELECT * FROM runs AT (VERSION => 1)", VIEW),
     ("SELECT '" + "x" * 9_000 + "'", "longer than 8,000"),
     ("SELECT " + "NOT " * 1_900 + "true", "sql: "),
+    # one step that takes hours: the product of lengths, or a plan that doubles and doubles
+    ("SELECT levenshtein(title, evidence) FROM events", FUNCTION),
+    ("SELECT list_transform(l, x -> l) FROM (SELECT [1, 2] AS l)", LAMBDA),
+    ("SELECT list_transform([1], x -> list_transform([2], y -> y))", LAMBDA),
+    ("SELECT list_transform(['a'], x -> x || 'b')", LAMBDA),
+    ("SELECT list_contains(l, 1) FROM (SELECT list(range) AS l FROM range(9))", LONG),
+    ("WITH w AS (SELECT string_agg(title) AS t FROM events) SELECT lower(t) FROM w, runs", LONG),
+    ("SELECT (SELECT max(range, 1000000) FROM range(9))", LONG),
+    ("SELECT list(ts) OVER () FROM samples", LONG),
+    ("SELECT list_concat(list(ts), list(ts)) FROM samples", "nothing may be joined or unnested"),
+    ("SELECT list(ts) AS l, [l, l] FROM samples", "nothing may be joined or unnested"),
+    ("SELECT list(ts), unnest([1, 2]) FROM samples", "nothing may be joined or unnested"),
+    ("WITH RECURSIVE t AS (SELECT 'x' AS s UNION ALL SELECT s || s FROM t) FROM t",
+     "recursive WITH may not join"),
+    ("SELECT 1 AS a0, " + ", ".join(f"a{n}+a{n} AS a{n + 1}" for n in range(28)), "than 10,000"),
+    ("SELECT 1 FROM " + "(SELECT *, * FROM " * 16 + "runs" + ")" * 16, "16 more * than one"),
+    ("WITH t0 AS (SELECT 1), "
+     + ", ".join(f"t{n + 1} AS (FROM t{n}, t{n} AS other)" for n in range(40))
+     + " FROM t40", "than 50 tables"),
+    ("FROM " + ", ".join(f"samples s{n}" for n in range(51)), "than 50 tables"),
 ]  # fmt: skip
 
 
@@ -211,6 +233,11 @@ QUESTIONS = [
     "SELECT concurrency, output_tok_s, ttft_ms_p99 FROM bench_points ORDER BY concurrency",
     "SELECT now() - INTERVAL 1 DAY < current_timestamp, coalesce(NULL, 1), try_cast('x' AS INT)",
     "SELECT run_id, row_number() OVER () AS n FROM runs QUALIFY n = 1",
+    "SELECT list_transform(accept_per_position, (x, i) -> round(x, 2) + i) FROM samples",
+    "SELECT run_id, string_agg(DISTINCT kind || ':' || severity, ', ') AS kinds, "
+    "list(ts ORDER BY ts)[1:3], max(ts, 2) FROM events GROUP BY ALL "
+    "UNION ALL SELECT run_id, engine, list(ready_at), list(ended_at) FROM runs GROUP BY ALL",
+    "WITH a AS (FROM runs), b AS (SELECT x.*, y.label AS other FROM a x, a y) SELECT * FROM b, a",
 ]  # fmt: skip
 
 
