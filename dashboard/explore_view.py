@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Final
 
 import polars as pl
@@ -90,6 +92,20 @@ def columns_of(view: documented.View) -> pl.DataFrame:
         },
         schema={"column": pl.String, "unit": pl.String, "meaning": pl.String},
     )
+
+
+def answer_titles(names: Sequence[str], query: str) -> dict[str, Any]:
+    """Unit and meaning of those columns of an answer that a view in its question documents."""
+    asked = [view for name, view in documented.VIEWS.items() if re.search(rf"\b{name}\b", query)]
+    known = {column.name: (column, view) for view in reversed(asked) for column in view.columns}
+    return {
+        name: st.column_config.Column(
+            f"{name}, {column.unit}" if column.unit else name,
+            help=f"Of the view {view.name}: {column.meaning}.",
+        )
+        for name, (column, view) in known.items()
+        if name in names
+    }
 
 
 def column_titles() -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import threading
 from datetime import datetime
 
@@ -77,6 +78,14 @@ def test_a_question_in_the_address_is_answered_as_table_and_chart(small: Store) 
     assert test.selectbox(key="x").value == "ts"
     assert test.selectbox(key="colour").value == "kind"
     assert "running\\_reqs by ts" in " ".join(element.value for element in test.markdown)
+
+
+def test_documented_columns_have_their_unit_and_meaning(small: Store) -> None:
+    test = asked(small, "SELECT started_at, model, 1 AS other FROM runs")
+    titles = json.loads(test.dataframe[0].proto.columns)
+    assert titles["started_at"]["label"] == "started_at, UTC"
+    assert titles["model"]["help"].startswith("Of the view runs: ")
+    assert "other" not in titles
 
 
 def test_an_example_is_one_click_away(small: Store) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from dashboard.charts.clock import clock
 from dashboard.charts.figure import Figure, spec_of
-from data import legend
+from data import legend, palette
 
 MARKS: Final = 2_000
 COLOURS: Final = 8  # kinds that eyes can tell apart
@@ -80,7 +80,7 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
     data = drawn.drop("colour")
     if choice.colour is not None:
         named = drawn["colour"].cast(pl.String).fill_null("–")
-        data = data.with_columns(named, slot=(named.rank("dense") - 1).cast(pl.String))
+        data = data.with_columns(named, slot=named.replace_strict(_slots(named, choice)))
     tips = [_tip("x", choice.x), alt.Tooltip("y:Q", title=choice.y, format=",.6~g")]
     if kind.is_temporal():
         shown = pl.col("x").cast(pl.String)
@@ -99,6 +99,13 @@ def _spec(drawn: pl.DataFrame, choice: Choice) -> dict[str, Any]:
         "bars": alt.Chart(data).mark_bar(),
     }[choice.kind].encode(*encoded, tooltip=tips)
     return spec_of(_coloured(chart, data, choice).properties(height=HEIGHT))
+
+
+def _slots(named: pl.Series, choice: Choice) -> dict[str, str]:
+    """The palette slot of each value: runs have theirs, as on every page."""
+    values = named.unique().sort().to_list()
+    places = palette.slots(values) if choice.colour == "run_id" else range(len(values))
+    return {value: str(place) for value, place in zip(values, places, strict=True)}
 
 
 def _x(values: pl.Series, kind: pl.DataType, choice: Choice) -> alt.X:

@@ -44,7 +44,7 @@ def page() -> None:
     else:
         line = explore_view.headline(job.frame.height, limit, job.frame.width, job.seconds)
         head.subheader(words.plain(line), anchor=False)
-        _answer(job.frame.head(limit))
+        _answer(job.frame.head(limit), query)
     _views()
 
 
@@ -108,11 +108,12 @@ def _files(frame: pl.DataFrame) -> list[File]:
     ]
 
 
-def _answer(frame: pl.DataFrame) -> None:
+def _answer(frame: pl.DataFrame, query: str) -> None:
     table = explore_view.for_table(frame)
     st.dataframe(
         table, key="answer_rows", hide_index=True, placeholder=words.MISSING,
         alt=f"{words.counted(table.height, 'row')}: {', '.join(table.columns)}",
+        column_config=explore_view.answer_titles(table.columns, query),
     )  # fmt: skip
     if table.height < frame.height:
         st.caption(f"The table shows the first {table.height:,} rows; the files have all.")
