@@ -40,6 +40,7 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
             separator=", ", ignore_nulls=True,
         ).replace("", None),
         state=pl.col("end_state").fill_null("running"),
+        started=pl.coalesce("started_at", "first_ts"),
         engine=engine,
         model=pl.col("model").str.split("/").list.last(),
         speculation=speculation.otherwise(
@@ -55,7 +56,6 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
         peak="max_gen_tok_s",
         faults="n_faults",
         retractions="n_retractions",
-        started=pl.coalesce("started_at", "first_ts"),
         ready_after=pl.col("ready_after_s"),
         duration=pl.col("duration_s").map_elements(words.duration, return_dtype=pl.String),
         parallel=parallel,

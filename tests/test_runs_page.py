@@ -50,6 +50,8 @@ def test_a_search_is_kept_in_the_address(demo: Store) -> None:
     test.text_input(key="q").set_value("engine:vllm spec:ngram").run()
     assert first_line(test) == "1 of 5 runs: 1 stopped."
     assert labels(test) == ["vllm-0.32.0-ngram/server.log"]
+    seen_first = [name for name in test.dataframe[0].value.columns if name != "marks"][:4]
+    assert seen_first == ["run", "label", "state", "started"]  # starts of one server look alike
     again = shown(runs_page, demo, q="engine:vllm", sort="oldest first")
     assert labels(again) == ["vllm-0.32.0-base/server.log", "vllm-0.32.0-ngram/server.log"]
 

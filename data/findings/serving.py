@@ -197,7 +197,7 @@ def overlap_off(case: Case) -> Iterator[Finding]:
     for row in rows.head(1).iter_rows(named=True):
         yield Finding(
             "overlap_off", INFO, "The overlap schedule is off.",
-            "The GPU waits for the scheduler between steps.",
+            "Each step waits for the scheduler, which could have worked beside the one before.",
             "what the quoted line names as the reason", {}, lines=(row["line_no"],),
             quote=row["evidence"] or "",
         )  # fmt: skip
