@@ -1,8 +1,8 @@
 """Every page in a browser on every kind of store: no exception, no error in its console.
 
-Pictures of what was seen are left in artifacts/pages: of the bundled runs each page wide and light,
-narrow and dark. What a page says on each store is held by test_page_matrix, without a browser;
-here are those pages whose charts, tables and scripts differ by store.
+Pictures of what was seen are left in artifacts/pages: of the bundled runs each page wide and
+narrow, light and dark. What a page says on each store is held by test_page_matrix, without a
+browser; here are those pages whose charts, tables and scripts differ by store.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ pytestmark = pytest.mark.timeout(600)
 PICTURES = ARTIFACTS / "pages"
 PAGES = ("Runs", "Compare", "Bench", "Incidents", "Explore", "Sources", "Metrics", "Live")
 WIDE, NARROW, HEIGHT = 1280, 390, 1400
+SCREENS: tuple[tuple[int, Literal["light", "dark"]], ...] = (
+    (NARROW, "light"), (NARROW, "dark"), (WIDE, "dark"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,15 @@ class Reader:
         assert contrast.faint(self.page) == []
 
     def becomes(self, width: int, scheme: Literal["light", "dark"]) -> None:
-        """Another screen. Colours that the server sends follow with the next run of the page."""
+        """Another screen under an open page, whose colours follow."""
         self.page.emulate_media(color_scheme=scheme)
-        self.page.reload()
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        self.page.wait_for_function(_GROUND, arg=theme.page(dark=scheme == "dark"), timeout=WAIT_MS)
         self.page.wait_for_function(
             "width => document.body.clientWidth === width", arg=width, timeout=WAIT_MS
         )
+        until(lambda: contrast.faint(self.page) == [])
+        settled(self.page)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +133,7 @@ def newest(store: Store) -> str:
 
 
 def test_the_bundled_runs(demo: Store, reader: Reader) -> None:
-    """Forward by the links, wide and light; back as the browser goes back, narrow and dark."""
+    """Forward by the links, without a mouse; back as the browser goes back, on every screen."""
     reader.page.goto(f"{reader.url}/run?run={newest(demo)}")  # no link in the head leads to it
     settled(reader.page)
     reader.pictures("demo-run")
@@ -136,10 +141,11 @@ def test_the_bundled_runs(demo: Store, reader: Reader) -> None:
     for name in PAGES:
         walk(reader, "demo", name)
         assert keyboard.faults(reader.page) == [], name
-    reader.becomes(NARROW, "dark")
     for name in [*reversed(PAGES), "Run"]:
         reader.goes_back_to(name)
-        reader.pictures(f"demo-dark-{name.lower()}")
+        for width, scheme in SCREENS:
+            reader.becomes(width, scheme)
+            reader.pictures(f"demo-{scheme}-{name.lower()}")
     reader.becomes(WIDE, "light")
 
 
@@ -164,16 +170,6 @@ def test_a_run_is_opened_without_a_mouse(demo: Store, reader: Reader) -> None:
         press("Tab")
     press("Enter")
     reader.arrives("/run")
-
-
-def test_colours_follow_the_system_under_an_open_page(demo: Store, reader: Reader) -> None:
-    reader.look(demo, None)
-    reader.page.goto(f"{reader.url}/run?run={newest(demo)}")
-    settled(reader.page)
-    for scheme in ("dark", "light"):
-        reader.page.emulate_media(color_scheme=scheme)
-        reader.page.wait_for_function(_GROUND, arg=theme.page(dark=scheme == "dark"))
-        until(lambda: contrast.faint(reader.page) == [])
 
 
 _GROUND = """
