@@ -13,6 +13,8 @@ from typing import Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from dashboard import warm
+
 _SCRIPT: Final = (
     b"<script>window.__streamlit = "
     b"{BACKEND_BASE_URL: new URL('.', window.location.href).href}</script>"
@@ -32,6 +34,7 @@ class PageBase:
         if scope["type"] != "http" or not _asks_for_a_page(scope):
             await self._app(scope, receive, send)
             return
+        warm.begin()
         headers = [pair for pair in scope["headers"] if pair[0] not in _UNWANTED]
         await self._app({**scope, "headers": headers}, receive, _Rewriter(send))
 

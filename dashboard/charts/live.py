@@ -12,7 +12,7 @@ from dashboard import words
 from dashboard.charts.figure import Figure
 from dashboard.charts.series import CLICK, Look, fill, segments
 
-_LOOKS: Final = (
+LOOKS: Final = (
     Look(
         "gen_tok_s", "Generation throughput", "tok/s", height=250, symbols=True,
         band=("gen_tok_s_min", "gen_tok_s_max"),
@@ -40,7 +40,7 @@ def figures(
     """
     inside = marks.filter(pl.col("ts").is_between(*span))
     made = []
-    for look in _LOOKS:
+    for look in LOOKS:
         rows = segments(curves, look.column, look.at)
         if rows.is_empty() and look.column == "accept_len" and not speculates:
             continue
@@ -73,7 +73,7 @@ SPARK_POINTS: Final = 60
 def sparks(curves: pl.DataFrame) -> dict[str, list[float]]:
     """The shape of each curve in at most SPARK_POINTS values; empty where there are none."""
     found = {}
-    for look in _LOOKS:
+    for look in LOOKS:
         values = curves.sort("bucket")[look.column].cast(pl.Float64).drop_nulls()
         every = -(-values.len() // SPARK_POINTS) or 1
         # Counted from the end: the last value is the one that the tile shows.
