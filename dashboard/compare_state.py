@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import polars as pl
 import streamlit as st
 
-from dashboard import run_cache, words
+from dashboard import run_cache, run_view, words
 from dashboard.charts import compare as charts
 from dashboard.charts.economics import economics_figure
 from dashboard.charts.figure import Figure
 from dashboard.context import Context
 from dashboard.run_cache import changes_of
-from data import aligned
+from data import aligned, long_run
 from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
 from data.names import tame
@@ -77,6 +77,10 @@ def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     notes = tuple(
         f"{run.name} has no decode or stats line, so it is left out." for run in runs
         if not run.windows.height
+    )  # fmt: skip
+    notes += tuple(
+        f"{run.name}: {run_view.in_pieces(run_cache.samples_of(run.card))}"
+        for run in runs if run_cache.samples_of(run.card) > long_run.MOST
     )  # fmt: skip
     if len(useful) < 2:
         return Compared(None, (), notes)

@@ -66,6 +66,15 @@ def by_minute(until: datetime) -> str:
     )
 
 
+def in_pieces(samples: int) -> str:
+    """That a run is too long to be analysed sample by sample."""
+    return (
+        f"{samples:,} samples are analysed in pieces of some minutes: sums, weighted figures and "
+        "rates at equal running counts are exact; the highest rate is that of a whole piece, and "
+        "what needs single lines is not measured."
+    )
+
+
 def _start(card: Mapping[str, Any]) -> str:
     return words.moment(card["started_at"] or card["first_ts"])
 

@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import background, run_cache
-from data import queries
+from data import long_run, queries
 from data.store import Store
 from tests.pages import first_line, forget, shown
 
@@ -90,6 +90,21 @@ def test_long_runs_are_compared_beside_the_page(
     address = {"base": base, "with": other}
     test = check(compare_page, small, "Comparing", gate, monkeypatch, **address)
     assert "is faster" in first_line(test)
+
+
+def test_a_run_that_is_analysed_in_pieces_says_so(
+    small: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    monkeypatch.setattr(long_run, "MOST", 10)
+    base, other = run_of(small, "sglang-0.5.23-base"), run_of(small, "sglang-0.5.23-ngram")
+    tests = (
+        shown(run_page, small, {"run": base}),
+        shown(compare_page, small, {"base": base, "with": other}),
+    )
+    for test in tests:
+        assert any("are analysed in pieces of some minutes" in c.value for c in test.caption)
+    forget()
 
 
 def test_of_a_run_that_is_written_what_was_found_a_moment_ago_stands(

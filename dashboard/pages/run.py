@@ -22,7 +22,7 @@ from dashboard.charts.startup import startup_figure
 from dashboard.context import Context, current
 from dashboard.guard import guarded
 from dashboard.picture import picture
-from data import queries, run_data, startup
+from data import long_run, queries, run_data, startup
 from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
@@ -87,6 +87,9 @@ def _findings(context: Context, card: Mapping[str, Any], changes: Changes) -> No
             f"Looking for findings in {run_cache.samples_of(card):,} samples",
         )  # fmt: skip
     if of is not None:
+        samples = run_cache.samples_of(card)
+        if samples > long_run.MOST:
+            st.caption(words.plain(run_view.in_pieces(samples)))
         run_view.findings(run_cache.found(context, store, run_id, of))
 
 
