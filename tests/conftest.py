@@ -6,9 +6,11 @@ clocks, two at a time: the modules of these are told by what they import.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,15 +71,22 @@ KINDS = ("file", "lake")  # of stores
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Iterator[Store]:
+def empty(empty_file: Path, tmp_path: Path) -> Iterator[Store]:
     """A store without anything in it."""
     import streamlit
 
     from data.store import Store
 
-    with Store.open(tmp_path / "store.duckdb") as opened:
+    with Store.open(shutil.copy(empty_file, tmp_path / "store.duckdb")) as opened:
         yield opened
     streamlit.cache_resource.clear()
+
+
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of one, to be copied: half of the time of opening a new store goes into its tables
+    and views."""
+    return _made("empty", tmp_path_factory, lambda store: None)
 
 
 @pytest.fixture(scope="session")
@@ -86,8 +95,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     from data.store import Store
     from ingest.importer import import_logs
 
-    with Store.open(tmp_path_factory.mktemp("small") / "store.duckdb") as opened:
-        import_logs(opened, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
+    logs = [str(path) for path in sorted(SAMPLES.glob("*/server.log"))]
+    made = _made("small", tmp_path_factory, lambda store: import_logs(store, logs))
+    with Store.open(made) as opened:
         yield opened
 
 
@@ -96,9 +106,29 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The same with the benchmark results beside the logs. What a test changes it puts back."""
     from data.store import Store
 
-    with Store.open(tmp_path_factory.mktemp("demo") / "store.duckdb") as opened:
-        _import_samples(opened)
+    with Store.open(_made("demo", tmp_path_factory, _import_samples)) as opened:
         yield opened
+
+
+def _made(
+    name: str, temporary: pytest.TempPathFactory, fill: Callable[[Store], object], **how: bool
+) -> Path:
+    """This process's copy of a store that the first of all worker processes makes."""
+    from data.store import Store
+
+    folder = temporary.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    whole, part = folder / f"{name}.duckdb", folder / f"{name}.part"
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole.exists():
+            with Store.open(part, **how) as store:
+                fill(store)
+                store.shrink()  # nothing is left in a log beside the file
+            part.rename(whole)
+    own = temporary.mktemp(name) / "store.duckdb"
+    shutil.copy(whole, own)
+    return own
 
 
 @pytest.fixture(scope="session")
@@ -127,13 +157,11 @@ def _import_samples(store: Store) -> None:
 @pytest.fixture(scope="session")
 def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a store of many runs. Whoever opens it closes it again and changes nothing."""
-    from data.store import Store
     from tests import big_store
 
-    path = tmp_path_factory.mktemp("many") / "store.duckdb"
-    with Store.open(path, bulk=True) as opened:
-        big_store.build(opened, 60, 4_000)
-    return path
+    return _made(
+        "many", tmp_path_factory, lambda store: big_store.build(store, 60, 4_000), bulk=True
+    )
 
 
 @pytest.fixture(scope="session")
@@ -167,7 +195,7 @@ def _opener(request: pytest.FixtureRequest, folder: Path) -> OpenStore:
     from data.store import Store
 
     if request.param == "file":
-        return lambda name="s", **how: Store.open(folder / f"{name}.duckdb", **how)
+        return _file_opener(request.getfixturevalue("empty_file"), folder)
     server: Postgres = request.getfixturevalue("postgres")
     made: dict[str, str] = {}
 
@@ -175,5 +203,15 @@ def _opener(request: pytest.FixtureRequest, folder: Path) -> OpenStore:
         if name not in made:
             made[name] = server.lake(folder / name)
         return Store.open(made[name], **how)
+
+    return opened
+
+
+def _file_opener(empty: Path, folder: Path) -> OpenStore:
+    from data.store import Store
+
+    def opened(name: str = "s", **how: bool) -> Store:
+        path = folder / f"{name}.duckdb"
+        return Store.open(path if path.exists() else shutil.copy(empty, path), **how)
 
     return opened
