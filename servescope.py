@@ -431,7 +431,7 @@ def _serve(
     from dashboard.access import NOBODY_ELSE
     from dashboard.access_file import from_elsewhere
     from dashboard.app import build_app
-    from ingest import at_port, control
+    from ingest import at_port, control, ending
     from ingest.bench_desk import BenchDesk
     from ingest.bench_watch import BenchWatch
     from ingest.commands import Commands
@@ -443,6 +443,7 @@ def _serve(
     let_in = access or NOBODY_ELSE
     wait = partial(waiting.serve, access=let_in)
     with (
+        contextlib.ExitStack() as last,
         contextlib.suppress(KeyboardInterrupt),
         at_port.opened(location, port, address, wait) as (store, sockets, url),
     ):
@@ -454,7 +455,8 @@ def _serve(
             pages = build_app(store, supervisor, routes, BenchDesk(store, watch), let_in)
             print(f"Servescope: {url} (store {store.name}; stop with Ctrl-C)", flush=True)
             print(from_elsewhere(let_in, sockets[0].getsockname()[1]), flush=True)
-            web.server(pages).run(sockets=sockets)
+            end = partial(ending.deadline, store)
+            web.server(pages, at_signal=lambda: last.enter_context(end())).run(sockets=sockets)
 
 
 def _comparison(runs: list[str], form: str, store: str) -> str:

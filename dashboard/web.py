@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import FrameType
 from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, at_signal: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._at_signal = at_signal
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._at_signal()
+        super().handle_exit(sig, frame)
+
+
 def server(
-    app: ASGIApp, *, lifespan: Literal["auto", "off"] = "auto", grace_s: int = 3
+    app: ASGIApp,
+    *,
+    lifespan: Literal["auto", "off"] = "auto",
+    grace_s: int = 3,
+    at_signal: Callable[[], object] = lambda: None,
 ) -> uvicorn.Server:
     """A server for this application, to be run at sockets that are open already.
 
-    `grace_s`: for so long an answer under way may take when it is stopped.
+    `grace_s`: for so long an answer under way may take when it is stopped; `at_signal`: called
+    when a signal stops it, before anything else.
     """
     # Who asks is judged by the connection, never by what a header says of it.
     config = uvicorn.Config(
         app, log_level="warning", proxy_headers=False, lifespan=lifespan,
         timeout_graceful_shutdown=grace_s,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return _Server(config, at_signal)

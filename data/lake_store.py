@@ -21,7 +21,8 @@ from data.lake_session import LakeSession
 from data.lake_upkeep import Upkeep
 from data.lock import StoreLock
 from data.migrate import newest_version
-from data.store import Store
+from data.patience import Patience
+from data.store import BatchLike, Store
 
 LOOK_S = 0.5  # how old the answer may be whether something new is stored
 HELD_S = 2.0  # for so long a lock on a source is believed in
@@ -30,6 +31,7 @@ HELD_S = 2.0  # for so long a lock on a source is believed in
 class LakeStore(Store):
     """An open lake."""
 
+    is_shared = True
     # Commits that take a second come from a catalog that has more to do than it can.
     rest_most_s = 2.0
 
@@ -47,6 +49,8 @@ class LakeStore(Store):
         self._looked = (float("-inf"), 0)
         self._looking = threading.Lock()
         self._mending = threading.Lock()
+        self._asking = threading.Lock()
+        self._patience = Patience(place.name)
         self._upkeep = None if bulk or read_only else Upkeep(self, place)
 
     @classmethod
@@ -81,6 +85,18 @@ class LakeStore(Store):
                     known = int(row[0]) if row else known
                 self._looked = (time.monotonic(), known)
             return known
+
+    @property
+    def overdue(self) -> str | None:  # type: ignore[override]
+        """A line while the server does not answer to an append."""
+        return self._patience.waiting
+
+    def append_all(
+        self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint], *, more: bool = False
+    ) -> None:
+        """Store several batches and checkpoints in one transaction."""
+        with self._asking, self._patience.asked():
+            super().append_all(batches, checkpoints, more=more)
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
         """StoreError while a lake that had broken cannot be attached again."""
@@ -179,6 +195,7 @@ class LakeStore(Store):
         """Give the store up."""
         if self._upkeep is not None:
             self._upkeep.stop()
+        self._patience.stop()
         is_free = self._readers.end()
         with self._turn:
             self._writer.close()

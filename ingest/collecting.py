@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 
 from data.errors import StoreError
 from data.store import Store
 from ingest.config import SourceSpec
+from ingest.ending import deadline
 from ingest.opening import opened, patiently
 from ingest.supervisor import Supervisor
 from ingest.terminal import warn
@@ -19,7 +21,10 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
     Begins as soon as the store can be reached.
     """
     never = threading.Event()
-    with patiently(lambda: opened(location), warn, never) as store:
+    with (
+        contextlib.ExitStack() as last,
+        patiently(lambda: opened(location), warn, never) as store,
+    ):
         if store.read_only:
             raise StoreError(
                 f"{store.name}: this role of PostgreSQL may only read; a collector needs one that "
@@ -33,6 +38,7 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
             print(f"Servescope: {names} into {store.name} (stop with Ctrl-C)", flush=True)
             never.wait()
         finally:
+            last.enter_context(deadline(store))
             supervisor.stop()
 
 

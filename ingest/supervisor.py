@@ -108,7 +108,7 @@ class Supervisor:
 
     def status(self) -> list[SourceStatus]:
         """Every source now, in the order given."""
-        error = self._writer.error if self._writer else None
+        error = (self._writer.error if self._writer else None) or self._store.overdue
         found = [board.get() for board in list(self._boards.values())]
         if error is None:
             return found

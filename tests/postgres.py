@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psycopg
@@ -50,6 +52,22 @@ class Postgres:
     def stop(self, how: str = "fast") -> None:
         """Stop it: `immediate` is as if its machine lost power."""
         self._run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-m", how, "stop")
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """All of its processes stand still, with their connections."""
+        server = int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+        told = subprocess.run(["pgrep", "-P", str(server)], capture_output=True, text=True)
+        processes = [server, *map(int, told.stdout.split())]
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
 
     def close(self) -> None:
         """Stop it for good."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
+import sys
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -28,13 +29,27 @@ def away() -> Iterator[Postgres]:
     server.close()
 
 
+WAIT_S = 240.0  # a busy machine lets a process wait for minutes
+pytestmark = pytest.mark.timeout(900)
+
+# As the command, but not as patient.
+HASTY = """
+import data.patience, ingest.ending, servescope
+data.patience.LONG_S = 3.0
+ingest.ending.END_S = 2.0
+servescope.main()
+"""
+
+
 @contextlib.contextmanager
-def started(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def started(
+    folder: Path, *arguments: str, command: Sequence[str] = COMMAND
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A command, and the file with all that it prints."""
     said = folder / f"{arguments[0]}.said"
     with said.open("wb") as out:
         process = subprocess.Popen(
-            [*COMMAND, *arguments], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
+            [*command, *arguments], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
         )
     try:
         yield process, said
@@ -60,6 +75,11 @@ def stored(store: Store) -> int:
     return int(row[0])
 
 
+def overdue(said: Path) -> int:
+    """How often it was told that a commit has no answer."""
+    return said.read_text().count("has taken a commit and not answered")
+
+
 def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path) -> None:
     log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
     append(log, sglang_boot() + decodes(0, 30))
@@ -69,20 +89,20 @@ def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path
         started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
     ):
         try:
-            until(lambda: "waiting for the store;" in up_said.read_text(), 120)
+            until(lambda: "waiting for the store;" in up_said.read_text(), WAIT_S)
             url = next(w for w in up_said.read_text().split() if w.startswith("http://127"))
             status, text = page(url)
             assert status == 200
             assert "Waiting for the store." in text
             assert page(f"{url}/_stcore/health", "*/*")[0] == 503
-            until(lambda: "waiting until it does" in ingest_said.read_text(), 120)
+            until(lambda: "waiting until it does" in ingest_said.read_text(), WAIT_S)
             assert ingest_said.read_text().count("\n") == 1, "one line, however often it is tried"
         finally:
             away.start()
-        until(lambda: page(f"{url}/_stcore/health", "*/*") == (200, "ok"), 120)
+        until(lambda: page(f"{url}/_stcore/health", "*/*") == (200, "ok"), WAIT_S)
         assert "Waiting for the store." not in page(url)[1]
         with Store.open(location) as store:
-            until(lambda: stored(store) == 30, 120)
+            until(lambda: stored(store) == 30, WAIT_S)
         for process in (up, ingest):
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
@@ -97,8 +117,8 @@ def test_they_end_when_they_are_told_to(away: Postgres, tmp_path: Path) -> None:
         started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
     ):
         try:
-            until(lambda: "(waiting for the store; stop" in up_said.read_text(), 120)
-            until(lambda: "waiting until it does" in ingest_said.read_text(), 120)
+            until(lambda: "(waiting for the store; stop" in up_said.read_text(), WAIT_S)
+            until(lambda: "waiting until it does" in ingest_said.read_text(), WAIT_S)
             for process in (up, ingest):
                 process.send_signal(signal.SIGTERM)
             assert (up.wait(60), ingest.wait(60)) == (0, 0)
@@ -116,3 +136,32 @@ def test_what_somebody_has_to_mend_is_not_waited_for(away: Postgres, tmp_path: P
         with pytest.raises(StoreError, match="does not exist") as error:
             Store.open(wrong)
         assert not isinstance(error.value, AwayError)
+
+
+def test_a_server_that_stands_still_is_told_and_keeps_nobody_from_ending(
+    away: Postgres, tmp_path: Path
+) -> None:
+    log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
+    append(log, sglang_boot() + decodes(0, 10))
+    hasty = [sys.executable, "-c", HASTY]
+    arguments = "ingest", str(log), "--store", location
+    with Store.open(location) as store:
+        with started(tmp_path, *arguments, command=hasty) as (ingest, said):
+            until(lambda: stored(store) == 10, WAIT_S)
+            told = overdue(said)
+            with away.frozen():
+                append(log, decodes(10, 5))
+                until(lambda: overdue(said) > told, WAIT_S)
+            until(lambda: "answered again after" in said.read_text(), WAIT_S)
+            until(lambda: stored(store) == 15, WAIT_S)
+            told = overdue(said)
+            with away.frozen():
+                append(log, decodes(15, 5))
+                until(lambda: overdue(said) > told, WAIT_S)
+                ingest.send_signal(signal.SIGTERM)
+                assert ingest.wait(60) == 1
+            assert said.read_text().splitlines()[-1].endswith("goes on from what is stored")
+        with started(tmp_path, *arguments) as (ingest, said):
+            until(lambda: stored(store) == 20, WAIT_S)
+            ingest.send_signal(signal.SIGTERM)
+            assert ingest.wait(60) == 0
