@@ -53,6 +53,12 @@ ORDER BY name, concurrency""",
 FIRST: Final = EXAMPLES["Runs and their speed"]
 LIMITS: Final = (100, 1_000, 10_000)
 TIMEOUT_S: Final = 30.0
+# A link is opened before anybody has read its question: it answers at once or is asked with Run.
+LINKED_S: Final = 3.0
+LINKED: Final = (
+    f"The question came with the address, which gives it {LINKED_S:.0f} s; "
+    f"Run gives it {TIMEOUT_S:.0f} s."
+)
 _TABLE_BYTES: Final = 20_000_000  # that a browser is sent of one answer
 
 

@@ -23,6 +23,7 @@ class QuestionJob:
 
     Attributes:
         query, limit: what was asked.
+        timeout_s: how long it may take.
         frame: the answer, one row more than `limit` where there are more; None until it is there.
         error: why there is none, in one line.
         cause: what the store said, where there is none.
@@ -38,7 +39,7 @@ class QuestionJob:
         self.cause: BaseException | None = None
         self.is_of_the_store = False
         self._store = store
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._stop = threading.Event()
         self._began = time.monotonic()
         self._ended: float | None = None
@@ -54,6 +55,11 @@ class QuestionJob:
     def seconds(self) -> float:
         """How long it took, or has taken by now."""
         return (self._ended or time.monotonic()) - self._began
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether its time was too short."""
+        return self.frame is None and self.seconds >= self.timeout_s
 
     def cancel(self) -> None:
         """Stop it."""
@@ -72,7 +78,7 @@ class QuestionJob:
                     return
             try:
                 with self._store.cursor() as con:
-                    self.frame = select(con, self.query, self.limit, self._timeout_s, self._stop)
+                    self.frame = select(con, self.query, self.limit, self.timeout_s, self._stop)
             finally:
                 _places.release()
         except ServescopeError as error:

@@ -38,6 +38,12 @@ def explore_page() -> None:
     explore.page()
 
 
+def compare_page() -> None:
+    from dashboard.pages import compare
+
+    compare.page()
+
+
 def live_page() -> None:
     from dashboard.pages import live
 
@@ -136,3 +142,14 @@ def test_the_filter_of_the_log(demo: Store) -> None:
     other = shown(live_page, demo, {**address, "log_filter": "GET"})
     assert other.text_input(key="log_filter").value == "GET"
     assert 0 < len(log_lines(other)) < lines
+
+
+def test_an_address_with_empty_values_is_one_without_them(demo: Store) -> None:
+    with demo.cursor() as con:
+        newest, other = queries.runs_named(con)["run_id"].to_list()[:2]
+    assert not shown(live_page, demo, {"run": newest, "window": ""}).error
+    assert not shown(compare_page, demo, {"base": newest, "with": other, "since": ""}).error
+    query = {"q": "SELECT kind, line_no FROM events", "rows": "", "x": "", "y": "", "kind": ""}
+    test = answered(shown(explore_page, demo, query))
+    assert not test.error
+    assert len(test.dataframe[0].value) > 0

@@ -105,8 +105,12 @@ def test_what_is_refused_says_why(small: Store) -> None:
 
 
 def test_cancel_ends_a_question_without_an_end(small: Store) -> None:
-    test = shown(explore_page, small, {"q": ENDLESS})
+    test = answered(shown(explore_page, small, {"q": ENDLESS}))
+    assert test.error[0].value == "stopped after 3 s; ask for less"  # nobody here asked for it
+    assert explore_view.LINKED in [said.value for said in test.caption]
+    test.button[-1].click().run()  # Run
     assert first_line(test) == "Asking the store …"
+    assert test.text[0].value.endswith("of 30 s at most")
     test.button(key="cancel").click().run()
     test = answered(test)
     assert test.error[0].value == "stopped, as you asked"

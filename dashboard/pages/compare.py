@@ -115,7 +115,9 @@ def _aligned(context: Context, wanted: Asked) -> None:
         bind="query-params", help="What is laid over each other: the moment a server was ready, "
         "its first request, or the clock of its log.",
     )  # fmt: skip
-    figure, silent = compare_state.curves(context, str(context.store.path), wanted, by)
+    figure, silent = compare_state.curves(
+        context, str(context.store.path), wanted, by or aligned.READY
+    )
     if figure is None:
         st.caption(f"No log tells the moment: {by}.")
         return

@@ -16,6 +16,7 @@ from dashboard.question_job import QuestionJob
 from data import export
 
 _JOB: Final = "question_job"
+_LINKED: Final = "question_linked"  # nobody here has asked for it: it came with the address
 _AT_ONCE_S: Final = 0.5  # an answer that comes so soon is shown without a sign of waiting
 _FILES: Final = {
     "csv": ("CSV", "text/csv"),
@@ -41,6 +42,8 @@ def page() -> None:
         st.error(words.plain(job.error or ""), icon=":material/error:")
         if job.is_of_the_store:
             st.caption(current().store.advice(job.cause))
+        elif job.timed_out and job.timeout_s < explore_view.TIMEOUT_S:
+            st.caption(explore_view.LINKED)
     else:
         line = explore_view.headline(job.frame.height, limit, job.frame.width, job.seconds)
         head.subheader(words.plain(line), anchor=False)
@@ -53,7 +56,9 @@ def _ask(query: str, limit: int) -> QuestionJob:
     earlier: QuestionJob | None = st.session_state.get(_JOB)
     if earlier is not None:
         earlier.cancel()
-    job = QuestionJob(current().store, query, limit, explore_view.TIMEOUT_S)
+    linked = st.session_state.get(_LINKED) == query
+    seconds = explore_view.LINKED_S if linked else explore_view.TIMEOUT_S
+    job = QuestionJob(current().store, query, limit, seconds)
     st.session_state[_JOB] = job
     return job
 
@@ -62,6 +67,7 @@ def _question() -> tuple[str, int]:
     """The question and how many rows of its answer; both stand in the address."""
     if "q" not in st.session_state:
         st.session_state["q"] = st.query_params.get("q", explore_view.FIRST)
+        st.session_state[_LINKED] = st.query_params.get("q")
     with st.container(horizontal=True, gap="xsmall", key="examples"):
         for number, (title, query) in enumerate(explore_view.EXAMPLES.items()):
             st.button(
@@ -81,10 +87,11 @@ def _question() -> tuple[str, int]:
             )  # fmt: skip
             if st.form_submit_button("Run", icon=":material/play_arrow:", type="primary"):
                 st.session_state.pop(_JOB, None)
+                st.session_state.pop(_LINKED, None)
     query = str(st.session_state["q"] or "")
     if not address.keep(q=[] if query == explore_view.FIRST else [query]):
         st.caption("This question is too long for an address: a link to this page is without it.")
-    return query, int(limit)
+    return query, int(limit or explore_view.LIMITS[1])  # `rows=` of an address is none of them
 
 
 def _take(query: str) -> None:
@@ -97,7 +104,7 @@ def _wait() -> None:
     if not job.running:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.text(f"{job.seconds:.0f} s of {explore_view.TIMEOUT_S:.0f} s at most")
+        st.text(f"{job.seconds:.0f} s of {job.timeout_s:.0f} s at most")
         st.button("Cancel", icon=":material/stop:", key="cancel", on_click=job.cancel)
 
 
@@ -140,7 +147,8 @@ def _chart(frame: pl.DataFrame) -> None:
     kind = places[3].segmented_control(
         "Drawn as", answer.KINDS, default=first.kind, required=True, key="kind", bind="query-params"
     )
-    choice = answer.Choice(x, y, None if colour == "none" else colour, kind)
+    by = None if colour in (None, "none") else colour
+    choice = answer.Choice(x or first.x, y or first.y, by, kind or first.kind)
     figure = answer.figure(frame, choice)
     if figure is None:
         st.caption("No row has both values.")

@@ -100,7 +100,7 @@ def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
     window = middle.segmented_control(
         "Time shown", list(WINDOWS), default="15 min", required=True,
         key="window", bind="query-params",
-    )  # fmt: skip
+    ) or "15 min"  # fmt: skip
     is_paused = live_state.is_paused()
     right.button(
         "Go on" if is_paused else "Pause", key="pause", width="stretch",
