@@ -19,7 +19,7 @@ _TEXTS: Final = {
     "spec": pl.col("spec_algorithm").fill_null("none"),
     "tag": pl.col("tags").list.join("\n"),
     "note": pl.col("note"),
-    "state": pl.col("end_state").fill_null("running"),
+    "state": pl.col("state"),
     "hardware": pl.col("hardware"),
 }
 _NUMBERS: Final = {

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import polars as pl
 import streamlit as st
 
-from dashboard import words
+from dashboard import sentences, words
 from data.card import source_name
 
-_ORDER: Final = ["running", "crashed", "lost", "stopped"]
+_ORDER: Final = ["running", "silent", "crashed", "lost", "stopped"]
+_SILENT_AFTER: Final = timedelta(seconds=sentences.LOST_AFTER_S)
+
+
+def with_states(runs: pl.DataFrame, now: datetime) -> pl.DataFrame:
+    """The runs with a column state. One that has not ended, as far as its log tells, is idle or
+    gone where it has printed nothing for a long time: Live knows which.
+
+    Args:
+        now: in UTC, without a zone.
+    """
+    is_silent = pl.lit(now) - pl.col("last_ts") > _SILENT_AFTER
+    goes_on = pl.when(is_silent).then(pl.lit("silent")).otherwise(pl.lit("running"))
+    return runs.with_columns(state=pl.coalesce("end_state", goes_on))
 
 
 def summary(runs: pl.DataFrame, every: pl.DataFrame) -> str:
     """How many runs there are, how they ended, and how many of all these are."""
     if runs.is_empty():
         return f"None of {words.counted(every.height, 'run')}."
-    counts = dict(runs["end_state"].fill_null("running").value_counts().iter_rows())
+    counts = dict(runs["state"].value_counts().iter_rows())
     parts = [f"{counts[state]} {state}" for state in _ORDER if state in counts]
     some = f"{runs.height:,} of " if runs.height < every.height else ""
     return f"{some}{words.counted(every.height, 'run')}: {', '.join(parts)}."
@@ -39,7 +52,7 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
             pl.when(pl.col("tags").list.len() > 0).then(pl.col("tags").list.join(", ")),
             separator=", ", ignore_nulls=True,
         ).replace("", None),
-        state=pl.col("end_state").fill_null("running"),
+        state="state",
         started=pl.coalesce("started_at", "first_ts"),
         engine=engine,
         model=pl.col("model").str.split("/").list.last(),
@@ -98,7 +111,8 @@ def _identity() -> dict[str, Any]:
         "marks": text("Tags", help="Baseline, archived, and the tags it was given."),
         "state": text(
             "State",
-            help="Running, stopped in order, crashed, or lost: its log ends without a stop.",
+            help="Running; silent: no line for ten minutes, so idle or gone; stopped in order; "
+            "crashed; or lost: its log ends without a stop.",
         ),
         "engine": text("Engine"),
         "model": text("Model", help="The last part of the model's path or name."),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import polars as pl
 from streamlit.testing.v1 import AppTest
 
 from dashboard import bench_view, incident_view, run_table
@@ -199,3 +201,17 @@ def test_every_number_of_a_table_is_defined() -> None:
         for name, column in columns.items():
             if column["type_config"]["type"] == "number":
                 assert column.get("help"), name
+
+
+def test_a_log_that_says_nothing_for_long_is_told_from_a_running_one() -> None:
+    now = datetime(2026, 3, 1, 12)
+    runs = pl.DataFrame(
+        {
+            "end_state": [None, None, None, "stopped"],
+            "last_ts": [now - timedelta(seconds=599), now - timedelta(seconds=601), None, now],
+        },
+        schema={"end_state": pl.String, "last_ts": pl.Datetime("us")},
+    )
+    states = run_table.with_states(runs, now)
+    assert states["state"].to_list() == ["running", "silent", "running", "stopped"]
+    assert run_table.summary(states, states) == "4 runs: 2 running, 1 silent, 1 stopped."

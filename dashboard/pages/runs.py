@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -18,7 +19,8 @@ from data import export, queries
 def page() -> None:
     """The search, the table, and what can be done with the selected runs."""
     with current().store.cursor() as con:
-        every = queries.runs_table(con)
+        now = datetime.now(UTC).replace(tzinfo=None)
+        every = run_table.with_states(queries.runs_table(con), now)
     if every.is_empty():
         st.subheader("No runs yet.", anchor=False)
         st.info(
