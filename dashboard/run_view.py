@@ -83,7 +83,7 @@ def facts(card: Mapping[str, Any]) -> list[sentences.Tile]:
     """What the run reached."""
     return [
         sentences.Tile(
-            "Steady, tok/s", words.number(card["steady_tok_s"]), "constant running count",
+            "Steady, tok/s", words.number(card["steady_tok_s"]), "steady windows",
             "Tokens over seconds of all steady windows: a constant number of running requests. A "
             "dash: not measurable from this log.",
         ),

@@ -110,7 +110,8 @@ def test_a_question_is_asked_drawn_and_taken_away(url: str, page: Page) -> None:
     asked.fill("SELECT range AS n, range * range AS square, '=1+1' AS text FROM range(20)")
     page.get_by_role("button", name="Run", exact=True).click()
     headline(page, re.compile(r"^20 rows of 3 columns"))
-    expect(page.get_by_label(re.compile("square by n: 20 values")).first).to_be_attached()
+    chart = page.get_by_label(re.compile("square by n: 20 values")).first
+    expect(chart).to_be_attached(timeout=WAIT_MS)
     assert "q=SELECT" in page.evaluate("location.search")
     page.get_by_role("button", name="Download the answer").click()
     with page.expect_download() as download:
