@@ -118,6 +118,8 @@ def stored(runs: int, samples: int, folder: Path | None = None) -> Path:
             unfinished = Path(building) / "store.duckdb"
             with Store.open(unfinished, bulk=True) as store:
                 big_store.build(store, runs, samples)
+                with store.cursor() as con:
+                    con.execute("CHECKPOINT")  # what lies in the log beside it would stay behind
             unfinished.rename(path)
     return path
 
