@@ -27,7 +27,8 @@ def render(frame: pl.DataFrame, form: str) -> bytes:
     elif form == "json":
         return (frame.write_json() + "\n").encode()
     elif form == "csv":
-        harmless(_without_lists(frame)).write_csv(out)
+        pl.DataFrame([_heads(frame)], orient="row").write_csv(out, include_header=False)
+        harmless(_without_lists(frame)).write_csv(out, include_header=False)
     else:
         return markdown(harmless(_without_lists(frame))).encode()
     return out.getvalue()
@@ -46,22 +47,27 @@ def harmless(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def markdown(frame: pl.DataFrame) -> str:
-    """A table that shows every row; cells cannot break out of it."""
+    """A table that shows every row; cells cannot break out of it, nor be links or pictures."""
     lines = [
-        "| " + " | ".join(frame.columns) + " |",
+        "| " + " | ".join(map(_cell, _heads(frame))) + " |",
         "|" + " --- |" * frame.width,
     ]
     lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in frame.iter_rows()]
     return "\n".join(lines) + "\n"
 
 
+def _heads(frame: pl.DataFrame) -> list[str]:
+    """The names of the columns, which a question in SQL may choose, as harmless as cells."""
+    return harmless(pl.DataFrame({"name": frame.columns}))["name"].to_list()
+
+
 def _cell(value: object) -> str:
     if value is None:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    for bad, good in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("\r", " "), ("\n", " ")):
-        text = text.replace(bad, good)
-    return text
+    for bad in ("\\", "|", "[", "`"):
+        text = text.replace(bad, "\\" + bad)
+    return text.replace("<", "&lt;").replace("\r", " ").replace("\n", " ")
 
 
 def _without_lists(frame: pl.DataFrame) -> pl.DataFrame:

@@ -65,3 +65,14 @@ def test_markdown_cells_cannot_break_the_table() -> None:
 
 def test_empty_frame_has_its_header() -> None:
     assert export.render(FRAME.clear(), "csv").decode().startswith("run_id,ts,")
+
+
+def test_names_of_columns_are_as_harmless_as_cells() -> None:
+    frame = pl.DataFrame({"=1+1": ["![x](http://e.example/x)"], "a|<b>": ["`c`"]})
+    assert export.render(frame, "csv").decode().splitlines()[0] == "'=1+1,a|<b>"
+    assert export.render(frame, "md").decode().splitlines() == [
+        "| '=1+1 | a\\|&lt;b> |",
+        "| --- | --- |",
+        "| !\\[x](http://e.example/x) | \\`c\\` |",
+    ]
+    assert pl.read_json(export.render(frame, "json")).columns == frame.columns
