@@ -49,7 +49,6 @@ class LakeStore(Store):
         self._looked = (float("-inf"), 0)
         self._looking = threading.Lock()
         self._mending = threading.Lock()
-        self._asking = threading.Lock()
         self._patience = Patience(place.name)
         self._upkeep = None if bulk or read_only else Upkeep(self, place)
 
@@ -88,14 +87,14 @@ class LakeStore(Store):
 
     @property
     def overdue(self) -> str | None:  # type: ignore[override]
-        """A line while the server does not answer to an append."""
+        """A line while the server does not answer."""
         return self._patience.waiting
 
     def append_all(
         self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint], *, more: bool = False
     ) -> None:
         """Store several batches and checkpoints in one transaction."""
-        with self._asking, self._patience.asked():
+        with self._patience.asked():
             super().append_all(batches, checkpoints, more=more)
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
@@ -143,7 +142,9 @@ class LakeStore(Store):
         """Say that we read a source from now on; StoreError if another process does."""
         if time.monotonic() - self._held_at.get(source_id, float("-inf")) < HELD_S:
             return
-        if not self._session.hold(f"source {source_id}"):
+        with self._patience.asked():
+            is_ours = self._session.hold(f"source {source_id}")
+        if not is_ours:
             raise StoreError(
                 f"{source_id}: another collector follows it into this store; stop that one, or "
                 "leave the source out here"

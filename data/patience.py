@@ -24,7 +24,7 @@ class Patience:
     def __init__(self, name: str) -> None:
         self.waiting: str | None = None
         self._name = name
-        self._since: float | None = None
+        self._since: dict[object, float] = {}  # of each question without an answer yet
         self._stopping = threading.Event()
         threading.Thread(target=self._watch, name="patience", daemon=True).start()
 
@@ -34,23 +34,24 @@ class Patience:
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[None]:
-        """While this lasts an answer is waited for; by one thread at a time."""
-        self._since = since = time.monotonic()
+        """While this lasts an answer is waited for."""
+        this, since = object(), time.monotonic()
+        self._since[this] = since
         try:
             yield
         finally:
-            self._since = None
-            if self.waiting is not None:
+            del self._since[this]
+            if self.waiting is not None and time.monotonic() - since > LONG_S:
                 self.waiting = None
                 waited_s = time.monotonic() - since
                 _log.warning("%s: answered again after %.0f s", self._name, waited_s)
 
     def _watch(self) -> None:
         while not self._stopping.wait(_LOOK_S):
-            since = self._since
+            since = min(list(self._since.values()), default=None)
             if since is not None and self.waiting is None and time.monotonic() - since > LONG_S:
                 self.waiting = (
-                    f"{self._name}: PostgreSQL has taken a commit and not answered for "
+                    f"{self._name}: PostgreSQL is there and has not answered for "
                     f"{LONG_S:g} s; what is read waits for it, look whether it stands still"
                 )
                 _log.warning("%s", self.waiting)

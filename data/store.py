@@ -73,7 +73,7 @@ class Store(ABC):
 
     read_only = False
     is_shared = False  # with other machines
-    overdue: str | None = None  # a line while it does not answer to an append
+    overdue: str | None = None  # a line while it does not answer
     rest_most_s = 0.4  # for so long at most a writer rests after a commit
 
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, bulk: bool) -> None:

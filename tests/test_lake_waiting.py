@@ -76,8 +76,8 @@ def stored(store: Store) -> int:
 
 
 def overdue(said: Path) -> int:
-    """How often it was told that a commit has no answer."""
-    return said.read_text().count("has taken a commit and not answered")
+    """How often it was told that a question has no answer."""
+    return said.read_text().count("is there and has not answered")
 
 
 def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path) -> None:
