@@ -72,7 +72,7 @@ class Reader:
         width = self.page.viewport_size["width"] if self.page.viewport_size else 0
         self.page.screenshot(path=PICTURES / f"{name}-{width}.png")
         assert self.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert contrast.faint(self.page) == []
+        until(lambda: contrast.faint(self.page) == [])  # parts that have just come fade in
 
     def becomes(self, width: int, scheme: Literal["light", "dark"]) -> None:
         """Another screen under an open page, whose colours follow."""
