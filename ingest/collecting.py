@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 
 from data.errors import StoreError
+from data.handing import without_pandas
 from data.store import Store
 from ingest.config import SourceSpec
 from ingest.ending import deadline
@@ -22,6 +23,7 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
     """
     never = threading.Event()
     with (
+        without_pandas(),
         contextlib.ExitStack() as last,
         patiently(lambda: opened(location), warn, never) as store,
     ):
