@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse
 from starlette.routing import BaseRoute, Route
 from streamlit.runtime.pages_manager import PagesManager
 
-from dashboard import context, settings
+from dashboard import context, page_change, settings
 from dashboard.access import NOBODY_ELSE, Access, Guard
 from dashboard.page_base import PageBase
 from data.store import Store
@@ -35,6 +35,7 @@ def build_app(
     # Beside the script lies a folder `pages`, which Streamlit would take for pages of its own: the
     # first visitor would get an empty one, were it not the first page that is asked for.
     PagesManager.uses_pages_directory = False
+    page_change.hold()
     context.enter(context.Context(store, supervisor, bench, access))
 
     @asynccontextmanager

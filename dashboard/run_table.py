@@ -10,9 +10,11 @@ import polars as pl
 import streamlit as st
 
 from dashboard import sentences, words
+from data import shapes
 from data.card import source_name
 
 _ORDER: Final = ["running", "silent", "crashed", "lost", "stopped"]
+_SETUP: Final = ("engine", "model", "parallel", "speculation")
 _SILENT_AFTER: Final = timedelta(seconds=sentences.LOST_AFTER_S)
 
 
@@ -63,16 +65,31 @@ def shown(runs: pl.DataFrame) -> pl.DataFrame:
             )
         ),
         cap="max_running_requests",
+        shape="shape",
         steady="steady_tok_s",
         at_one="decode_tok_s_at_1",
         accept="accept_len",
         peak="max_gen_tok_s",
+        kv="max_kv_usage",
+        points="n_points",
         faults="n_faults",
         retractions="n_retractions",
         ready_after=pl.col("ready_after_s"),
         duration=pl.col("duration_s").map_elements(words.duration, return_dtype=pl.String),
         parallel=parallel,
     )  # fmt: skip
+
+
+def alike(shown: pl.DataFrame) -> dict[str, str]:
+    """What several rows have in common, by column: said once it need not stand in each row."""
+    same = [name for name in _SETUP if shown.height > 1 and shown[name].n_unique() == 1]
+    return {name: shown[name][0] for name in same if shown[name][0] is not None}
+
+
+def in_common(same: Mapping[str, str]) -> str:
+    """The same in words."""
+    titles = {name: column["label"] for name, column in _identity().items()}
+    return f"All: {', '.join(f'{titles[name]} {value}' for name, value in same.items())}."
 
 
 def baseline_of(cards: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -134,6 +151,13 @@ def _identity() -> dict[str, Any]:
 def _figures() -> dict[str, Any]:
     figure = st.column_config.NumberColumn
     return {
+        "shape": st.column_config.LineChartColumn(
+            "Throughput",
+            width=110,
+            y_min=0,
+            help="Generated tokens per second over the time of the run, in "
+            f"{shapes.PIECES} equal pieces; the tokens of a line count where it stands.",
+        ),
         "steady": figure("Steady tok/s", format="%.1f", help=STEADY_HELP),
         "at_one": figure(
             "tok/s at 1",
@@ -151,6 +175,17 @@ def _figures() -> dict[str, Any]:
             "Peak of one rank, tok/s",
             format="%.0f",
             help="The highest rate that one data-parallel rank printed; not a sum over ranks.",
+        ),
+        "kv": st.column_config.ProgressColumn(
+            "Highest KV use",
+            format="percent",
+            min_value=0,
+            max_value=1,
+            width=110,
+            help="Share of the KV cache pool in use, of the fullest rank.",
+        ),
+        "points": figure(
+            "Benchmark points", help="Results of load generators that this run served."
         ),
         "faults": figure(
             "Faults", help="Incidents such as a crash or a failed start; lines of one count once."

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import polars as pl
 
+from data.asked import asked
 from data.errors import CommandError
 from data.store import Store
 from parsers import records
@@ -124,6 +125,15 @@ def points(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str] = ()) -> pl.Da
         "ORDER BY coalesce(p.label, p.bench_file), p.bench_file, p.position, p.bench_id",
         params={"run_ids": list(run_ids)},
     ).pl()
+
+
+def counts(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
+    """How many points each run has that has any: run_id, n_points."""
+    return asked(
+        con,
+        "SELECT run_id, count(*) AS n_points FROM bench_points WHERE run_id IS NOT NULL "
+        "GROUP BY run_id",
+    )
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: pl.DataFrame) -> None:

@@ -24,6 +24,7 @@ RUNS = pl.DataFrame(
         "tags": [["h100", "keep"], None, []],
         "note": [None, "slow disk", None],
         "end_state": ["stopped", None, "crashed"],
+        "state": ["stopped", "running", "crashed"],
         "hardware": [None, "H100", None],
         "tp": [8, None, 8],
         "dp": [1, None, 2],

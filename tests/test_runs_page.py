@@ -56,6 +56,9 @@ def test_a_search_is_kept_in_the_address(demo: Store) -> None:
     assert seen_first == ["run", "label", "state", "started"]  # starts of one server look alike
     again = shown(runs_page, demo, q="engine:vllm", sort="oldest first")
     assert labels(again) == ["vllm-0.32.0-base/server.log", "vllm-0.32.0-ngram/server.log"]
+    said = [caption.value.replace("\\", "") for caption in again.caption]
+    assert "All: Engine vllm 0.32.0, Model tiny-llama, Parallel TP 1 × DP 1." in said
+    assert "model" not in again.dataframe[0].value
 
 
 def test_a_search_that_fits_nothing_says_so(demo: Store) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import links, notes_form, run_search, run_table, selection, words
+from dashboard import links, notes_form, run_search, run_shapes, run_table, selection, words
 from dashboard.context import current
 from dashboard.guard import guarded
-from data import export, queries
+from data import bench, export, queries
 
 
 @guarded
@@ -21,6 +21,7 @@ def page() -> None:
     with current().store.cursor() as con:
         now = datetime.now(UTC).replace(tzinfo=None)
         every = run_table.with_states(queries.runs_table(con), now)
+        every = every.join(bench.counts(con), on="run_id", how="left")
     if every.is_empty():
         st.subheader("No runs yet.", anchor=False)
         st.info(
@@ -35,9 +36,12 @@ def page() -> None:
     if runs.is_empty():
         st.info("No run fits. Take a word out of the search, or show the archived ones too.")
         return
-    shown = run_table.shown(runs)
+    shown = run_table.shown(run_shapes.with_shapes(current(), runs))
+    same = run_table.alike(shown)
+    if same:
+        st.caption(words.plain(run_table.in_common(same)))
     selected = selection.table(
-        shown, runs["run_id"].to_list(), "selected", run_table.columns(),
+        shown.drop(same), runs["run_id"].to_list(), "selected", run_table.columns(),
         run_table.summary(runs, runs), several=True,
     )  # fmt: skip
     _actions([runs.row(at, named=True) for at in selected])
