@@ -65,18 +65,16 @@ test: install-dev
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
 	if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then $(call apt,postgresql); fi
-	# Three at once, or half of the cores would wait: what takes minutes, what waits for clocks and
-	# servers, and what only computes, which makes way for the others.
-	said=$$(mktemp -d)
-	trap 'kill $$(jobs -p) 2>/dev/null || true; rm -rf $$said' EXIT
+	# What takes minutes runs beside what only computes, then comes what waits for clocks and
+	# servers: more of it at once than there are cores, or half of them would wait.
+	said=$$(mktemp)
 	PYTEST="$(BIN)/python -m pytest"
-	$$PYTEST -m beside -p no:cacheprovider >$$said/beside 2>&1 & beside=$$!
-	$$PYTEST -m alone -p no:cacheprovider --numprocesses 2 --dist loadfile >$$said/alone 2>&1 & alone=$$!
+	$$PYTEST -m beside -p no:cacheprovider >$$said 2>&1 & beside=$$!
+	trap 'kill $$beside 2>/dev/null || true; rm -f $$said' EXIT
 	failed=
-	nice -n 10 $$PYTEST -m plain --numprocesses auto --dist worksteal || failed=1
-	wait $$alone || failed=1
-	cat $$said/alone
-	if wait $$beside; then tail -n 1 $$said/beside; else failed=1; cat $$said/beside; fi
+	$$PYTEST -m plain --numprocesses auto --dist worksteal || failed=1
+	if wait $$beside; then tail -n 1 $$said; else failed=1; cat $$said; fi
+	$$PYTEST -m alone --numprocesses 3 --dist loadfile || failed=1
 	test -z "$$failed"
 
 check: install-dev

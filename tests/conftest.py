@@ -1,7 +1,7 @@
 """What every test stands on: a home of its own, and properties without a stop-watch.
 
-Tests that only compute run on all cores, and make way for those that start servers or wait for
-clocks, two at a time: the modules of these are told by what they import.
+Tests that only compute run on all cores. Those that start servers or wait for clocks run after
+them, three at a time: their modules are told by what they import.
 """
 
 from __future__ import annotations
