@@ -4,8 +4,24 @@ from __future__ import annotations
 
 import streamlit as st
 
-from dashboard import gate, style, system_theme
-from dashboard.pages import bench, compare, explore, incidents, live, metrics, run, runs, sources
+from dashboard import warm
+
+# One thread loads the modules of all pages, and whoever comes meanwhile waits: two that load the
+# same modules at once may each find the other's half of one.
+warm.begin().join()
+
+from dashboard import gate, style, system_theme  # noqa: E402
+from dashboard.pages import (  # noqa: E402
+    bench,
+    compare,
+    explore,
+    incidents,
+    live,
+    metrics,
+    run,
+    runs,
+    sources,
+)
 
 # Drawn here: for its own icons in the browser tab Streamlit asks a server of Google.
 _ICON = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">

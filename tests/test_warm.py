@@ -19,10 +19,10 @@ from dashboard.page_base import PageBase
 
 @pytest.fixture(autouse=True)
 def cold() -> Iterator[None]:
-    warm.begin.cache_clear()
+    warm.begun.cache_clear()
     series.template.cache_clear()
     yield
-    warm.begin.cache_clear()
+    warm.begun.cache_clear()
 
 
 def answer(_: Request) -> PlainTextResponse:
@@ -42,9 +42,9 @@ def asked(accept: str) -> str:
 
 def test_charts_are_ready_after_the_first_request_for_a_page() -> None:
     assert asked("application/json") == "here"
-    assert warm.begin.cache_info().currsize == 0
+    assert warm.begun.cache_info().currsize == 0
     for _ in range(2):
         assert asked("text/html") == "here"
-    assert warm.begin.cache_info().currsize == 1
+    assert warm.begun.cache_info().currsize == 1
     warm.begin().join(60)
     assert series.template.cache_info().currsize == len(live.LOOKS)
