@@ -16,7 +16,7 @@ from functools import lru_cache
 import polars as pl
 
 from data import minutes
-from parsers.records import CHOICES, SAMPLES, Schema
+from parsers.records import CHOICES, SAMPLES, Schema, is_constant
 
 _FEW_ROWS = 1000  # of one append: a part of their own would cost more than it saves
 # What a group says of its samples. The first ones hardly ever differ within an append.
@@ -78,11 +78,8 @@ def encode(
     for part in parts:
         numbers = _numbers(part)
         groups.append(_named(part, numbers, known))
-        numbered = part.select(numbers, *_filled(part))
-        kinds = numbered["kind"].unique().to_list()
-        for kind in kinds:
-            mine = numbered if len(kinds) == 1 else numbered.filter(pl.col("kind") == kind)
-            rows.setdefault(TABLES[kind], []).append(_of_kind(kind, mine))
+        for kind, mine in _by_kind(part.select(numbers, *_filled(part))):
+            rows.setdefault(TABLES[kind], []).append(mine)
     full = {table: pl.concat(of_table, how="diagonal") for table, of_table in rows.items()}
     return full, pl.concat(groups)
 
@@ -92,13 +89,23 @@ def _filled(frame: pl.DataFrame) -> Iterator[pl.Series]:
     return (column for column in frame.iter_columns() if column.null_count() < frame.height)
 
 
-def _of_kind(kind: str, rows: pl.DataFrame) -> pl.DataFrame:
-    """What the table of a kind has columns for; ValueError for any other value: never dropped."""
-    columns = [column for column in _filled(rows) if column.name not in GROUP]
-    for column in columns:
-        if column.name not in ("group_id", *COLUMNS[kind]):
-            raise ValueError(f"samples of kind {kind} have no column {column.name}")
-    return pl.DataFrame(columns)
+def _by_kind(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """What the table of each kind has columns for; ValueError for other values: never dropped."""
+    left = {column.name: column.count() for column in rows.iter_columns()}
+    for kind in COLUMNS:
+        is_mine = rows["kind"] == kind
+        if is_mine.any():
+            names = [name for name in ("group_id", *COLUMNS[kind]) if name in left]
+            mine = rows.select(names)
+            mine = pl.DataFrame([*_filled(mine if is_mine.all() else mine.filter(is_mine))])
+            for column in mine.iter_columns():
+                left[column.name] -= column.count()
+            yield kind, mine
+    for name, values in left.items():
+        if values and name not in GROUP:
+            has = rows["kind"].filter(rows[name].is_not_null()).unique().to_list()
+            kinds = ", ".join(kind for kind in has if name not in COLUMNS[kind])
+            raise ValueError(f"samples of kind {kinds} have no column {name}")
 
 
 def parted(samples: pl.DataFrame, appends: int = 1) -> list[pl.DataFrame]:
@@ -113,12 +120,7 @@ def parted(samples: pl.DataFrame, appends: int = 1) -> list[pl.DataFrame]:
 
 
 def _is_one(samples: pl.DataFrame) -> bool:
-    return all(_constant(samples[name]) for name in _SAME)
-
-
-def _constant(values: pl.Series) -> bool:
-    nulls = values.null_count()
-    return nulls == len(values) or (nulls == 0 and values.min() == values.max())
+    return all(is_constant(samples[name]) for name in _SAME)
 
 
 def _numbers(part: pl.DataFrame) -> pl.Series:
@@ -127,7 +129,7 @@ def _numbers(part: pl.DataFrame) -> pl.Series:
     A group's number is that of its run, file and rank, with the place of its few values among
     all their combinations in the lowest bits: numbers of one run lie close together.
     """
-    places = part.select(group_id=_PLACE_OF_FEW).to_series()
+    places = _places(part)
     if _is_one(part):
         return places + _number(*(part[name][0] for name in _SAME))
     ranks = zip(*(part[name].to_list() for name in _SAME), strict=True)
@@ -146,16 +148,15 @@ def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl
     return named.insert_column(0, pl.Series("group_id", list(first), dtype=pl.Int64))
 
 
-def _place_of_few() -> pl.Expr:
-    """The place of a row's few values among all their combinations."""
-    place = pl.lit(0, pl.Int64)
+def _places(part: pl.DataFrame) -> pl.Series:
+    """The place of each row's few values among all their combinations; most are all the same."""
+    place, weight = pl.Series("group_id", [0], dtype=pl.Int64), _COMBINATIONS
     for name, size in _SIZES.items():
-        code = pl.col(name).to_physical().cast(pl.Int64) + 1
-        place = place * size + code.fill_null(0)
-    return place
-
-
-_PLACE_OF_FEW = _place_of_few()
+        weight //= size
+        same = is_constant(part[name])
+        code = (part[name].head(1) if same else part[name]).to_physical().cast(pl.Int64) + 1
+        place = place + (code.fill_null(0) if code.null_count() else code) * weight
+    return place if len(place) == part.height else place.new_from_index(0, part.height)
 
 
 @lru_cache(1024)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from parsers.records import is_constant
+
 _KEPT = 512  # samples of each file
 _RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
 _VALUES = ("kind", "window", "running_reqs", "gen_tok_s", "prompt_tok_s", "interval_s")
@@ -30,7 +32,7 @@ class Recent:
         for part in parts:
             # Figures of kind `metrics` stand at the place of a sample.
             lines = part.select(_COLUMNS).filter(pl.col("kind") != "metrics")
-            last = lines.tail(_KEPT) if lines["file_id"].n_unique() == 1 else lines
+            last = lines.tail(_KEPT) if is_constant(lines["file_id"]) else lines
             for (file_id,), rows in last.partition_by("file_id", as_dict=True).items():
                 known = self._frames.get(str(file_id))
                 together = rows if known is None else pl.concat([known, rows])

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from parsers.records import is_constant
+
 _RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
 
 
@@ -25,7 +27,7 @@ def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def _summed(part: pl.DataFrame) -> pl.DataFrame:
     """One row, or one a rank where the samples are of several."""
-    if all(part[name].n_unique() == 1 for name in _RANK):
+    if all(is_constant(part[name]) for name in _RANK):
         return part.select(*(pl.col(name).first() for name in _RANK), *_SUMS)
     return part.group_by(_RANK, maintain_order=True).agg(_SUMS)
 

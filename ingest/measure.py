@@ -13,7 +13,7 @@ from ingest.runs import Run
 from parsers import windows
 from parsers.lines import FEW_LINES
 from parsers.record_search import PRINTED
-from parsers.records import CHOICES, ENGINE, HIT_RATE_SCOPE, KIND, SAMPLES
+from parsers.records import CHOICES, ENGINE, HIT_RATE_SCOPE, KIND, SAMPLES, is_constant
 from parsers.windows import Measured, Rank, RunClock
 
 _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_rank"}
@@ -28,7 +28,12 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     if not frames:
         return pl.DataFrame(schema=PRINTED | {"engine": ENGINE, "kind": KIND})
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
-    return whole if whole["off"].is_sorted() else whole.sort("off", maintain_order=True)
+    if whole["off"].is_sorted():
+        return whole
+    same = [column.name for column in whole.iter_columns() if is_constant(column)]
+    varied = whole.drop(same).sort("off", maintain_order=True)
+    every = whole.height
+    return varied.with_columns(whole[name].head(1).new_from_index(0, every) for name in same)
 
 
 def placed(printed: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
@@ -43,7 +48,7 @@ def placed(printed: pl.DataFrame, times: pl.DataFrame) -> pl.DataFrame:
 
 def _ranks(printed: pl.Series) -> Iterator[pl.Series]:
     """Rank numbers from printed tokens (" DP0 ATTN_CP1 TP2"): few spellings, so read once each."""
-    few = printed if printed.len() <= FEW_LINES else printed.unique()
+    few = printed.head(1) if is_constant(printed) else printed.unique()
     spellings = set(few.to_list())
     tokens = {s: dict(re.findall(r" ([A-Z_]+)([0-9]+)", s or "")) for s in spellings}
     for token, column in _RANK_COLUMNS.items():
@@ -75,7 +80,7 @@ def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, 
     is_stats = pl.col("kind") == "stats"
     follows = (pl.col("kind") == "spec") | ((pl.col("kind") == "metrics") & own.is_null())
     engine = rows["engine"]
-    if not (engine[0] == "vllm" if engine.n_unique() == 1 else (engine == "vllm").any()):
+    if not (engine == "vllm").any():
         return rows.hstack([constant("engine_index", None, pl.Int32(), rows.height)]), last
     # -1 stands for "a line without a number", so that it hides an older number from its spec line.
     seen = (
@@ -108,7 +113,7 @@ def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """The rows of each rank, in file order."""
     if not rows.height:
         return
-    one = all(rows[name].n_unique() == 1 for name in ("engine", *_ONE_RANK))
+    one = all(is_constant(rows[name]) for name in ("engine", *_ONE_RANK))
     parts = [rows] if one else rows.partition_by("engine", *_ONE_RANK, maintain_order=True)
     for part in parts:
         yield rank_key(part), part
@@ -117,8 +122,6 @@ def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """A rank's spec rows, its figures that have no window, and all others."""
     kind = rows["kind"]
-    if kind.n_unique() == 1 and kind[0] in ("decode", "prefill", "stats"):
-        return rows.clear(), rows.clear(), rows
     spec, beside = kind == "spec", kind == "metrics"
     if not spec.any() and not beside.any():
         return rows.clear(), rows.clear(), rows

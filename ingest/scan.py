@@ -10,7 +10,7 @@ import polars as pl
 from ingest import measure, rows_of
 from parsers import access, forms, lines, sglang, vllm, wrappers
 from parsers.access import Access
-from parsers.access_forms import AccessForms, Taken
+from parsers.access_forms import MARK, AccessForms, Taken
 from parsers.block_text import BARE, LEFT, SAMPLE, STAMPED, Kinds, Text
 from parsers.forms import Bools
 from parsers.kernels import Block
@@ -91,10 +91,10 @@ def _looks(lines: pl.Series) -> tuple[Bools, Bools]:
     if lines.len() <= FEW_LINES:
         texts = lines.to_list()
         samples = [any(gate in text for gate in GATES) for text in texts]
-        return np.array(samples, np.bool_), np.array([access.MARK in t for t in texts], np.bool_)
+        return np.array(samples, np.bool_), np.array([MARK in t for t in texts], np.bool_)
     found = lines.to_frame("line").select(
         sample=pl.col("line").str.contains_any(GATES),
-        access=pl.col("line").str.contains(access.MARK, literal=True),
+        access=pl.col("line").str.contains(MARK, literal=True),
     )
     return found["sample"].to_numpy(writable=True), found["access"].to_numpy()
 
@@ -116,7 +116,7 @@ def _by_forms(readers: Readers, data: bytes, offset: int) -> _Read | None:
         return None
     samples, sampled = readers.samples.take(block, head)
     kinds: Kinds = np.where(sampled, np.uint8(SAMPLE), np.uint8(LEFT))
-    requests = readers.access.take(block, ~sampled)
+    requests = readers.access.take(block, head, ~sampled)
     for of_form in requests:
         kinds[of_form.rows] = STAMPED if of_form.stamped else BARE
     rest = lines.of_block(block, np.flatnonzero(kinds == LEFT))

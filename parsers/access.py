@@ -14,11 +14,10 @@ from functools import cache
 import polars as pl
 
 from parsers.access_counts import Count, alike, counted
-from parsers.access_forms import AccessForms, Taken
+from parsers.access_forms import MARK, AccessForms, Taken
 from parsers.block_text import Text
 from parsers.records import Schema
 
-MARK = " HTTP/1."
 # Paths that probes and scrapers ask for, all day long: no work of the server's users.
 HEALTH_PATHS = (
     "/health",

@@ -17,6 +17,7 @@ from parsers import forms, kernels
 from parsers.forms import Bools, Ints
 from parsers.kernels import Block
 
+MARK = " HTTP/1."
 _LINE = re.compile(
     r"(?P<head>(?:\[(?P<stamp>[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\] "
     r"|\([A-Za-z]\w* pid=[0-9]+\) )?[A-Z]{4,8}: {1,8})[0-9]{1,3}(?:\.[0-9]{1,3}){3}:[0-9]{1,5} - \""
@@ -67,12 +68,16 @@ class AccessForms:
         if head not in self._heads:
             self._heads.append(head)
 
-    def take(self, block: Block, free: Bools) -> list[Taken]:
+    def take(self, block: Block, first: pl.DataFrame, free: Bools) -> list[Taken]:
         """Access lines of a block.
 
         Args:
+            first: its first lines (column line); forms are learnt from those of a new file.
             free: lines that are nothing else.
         """
+        if not self._heads:
+            for line in first["line"].filter(first["line"].str.contains(MARK, literal=True)):
+                self.learn(line)
         found: list[Taken] = []
         rows = np.flatnonzero(free)
         for head in self._heads if forms.pay(len(rows)) else ():

@@ -259,6 +259,15 @@ def empty(schema: Schema) -> pl.DataFrame:
     return _empty(tuple(schema.items()))
 
 
+def is_constant(values: pl.Series) -> bool:
+    """Whether all values of a column are the same, or all missing; told without counting them."""
+    if nulls := values.null_count():
+        return nulls == values.len()
+    if not values.len() or values[0] != values[-1]:
+        return not values.len()
+    return values.flags["SORTED_ASC"] or bool((values == values.head(1)).all())
+
+
 @cache
 def _empty(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
     return pl.DataFrame(schema=dict(columns))

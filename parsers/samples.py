@@ -94,7 +94,7 @@ class Reader:
         taken: Bools = np.zeros(block.lines, np.bool_)
         frames: list[pl.DataFrame] = []
         if not self._forms:
-            self.read(head.filter(pl.col("line").str.contains_any(list(self.gates))))
+            self._learn_forms(head.filter(pl.col("line").str.contains_any(list(self.gates))))
         for kind, form in list(self._forms):
             rows, values = form.take(block, np.flatnonzero(~taken))
             if len(rows):
@@ -103,6 +103,13 @@ class Reader:
                 frames.append(to_columns(kind, found, list(values)))
                 taken[rows] = True
         return frames, taken
+
+    def _learn_forms(self, lines: pl.DataFrame) -> None:
+        """The patterns of candidate lines, and a form of each."""
+        self.read(lines)
+        for pattern in self._patterns:
+            for line in lines["line"].filter(lines["line"].str.contains(pattern.regex)).head(1):
+                self._learn_form(pattern, line)
 
     def read(self, lines: pl.DataFrame) -> Found:
         """Samples of candidate lines (columns line, off, no)."""

@@ -384,6 +384,6 @@ def _floats(rows: pl.DataFrame, *names: str) -> list[Floats]:
     for name in names:
         column = rows[name].cast(pl.Float64)
         if column.null_count():
-            column = column.fill_null(np.nan)
+            column = column.set(column.is_null(), np.nan)
         found.append(column.to_numpy())
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import nan
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -46,3 +49,19 @@ def test_view_runs_has_every_column_of_a_run(open_store: OpenStore) -> None:
     with open_store() as store, store.cursor() as con:
         columns = con.sql("SELECT * FROM runs").columns
     assert columns[: len(records.RUNS)] == list(records.RUNS)
+
+
+@pytest.mark.parametrize(
+    ("values", "constant"),
+    [
+        ([], True), ([None] * 2, True), ([None, 1.0], False), ([1.0, None], False),
+        ([2.0, 2.0], True), ([2.0, 3.0, 2.0], False), ([1.0, nan, 1.0], False), (["a", "a"], True),
+        (["a", "b", "a"], False), ([True, False, True], False), ([False], True),
+    ],
+)  # fmt: skip
+def test_a_constant_column(values: list[Any], constant: bool) -> None:
+    column = pl.Series(values)
+    assert records.is_constant(column) is constant
+    assert records.is_constant(pl.concat([column, column])) is constant
+    if values:
+        assert records.is_constant(column.head(1).new_from_index(0, 9))

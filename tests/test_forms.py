@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from ingest.pipeline import Pipeline, SourceInfo
-from parsers import forms, kernels, lines
+from parsers import forms, kernels, lines, sglang
 from parsers.access_forms import AccessForms
 from parsers.forms import Form, _Value
 from parsers.kernels import Block
+from parsers.samples import Reader
 
 SGLANG = (
     "[2026-03-0{day} 1{hour}:00:07 DP{rank} TP0] Decode batch, #running-req: {n}, "
@@ -221,13 +222,26 @@ def test_access_lines_are_counted_the_same_both_ways(odd: list[str], seed: Rando
         assert_frame_equal(by_form, by_pattern)
 
 
+def test_the_first_block_is_read_by_the_forms_of_both_kinds() -> None:
+    """Also by that of which its head has few lines."""
+    prefill = (
+        "[2026-03-01 10:00:07 TP0] Prefill batch, #new-seq: 1, #new-token: 80, #cached-token: 0, "
+        "token usage: 0.41, #running-req: 3, #queue-req: 0, "
+    )
+    decode = SGLANG.format(day=1, hour=0, rank=0, n=3, tokens=50, flag=True, rate="9.99", queue=0)
+    block = block_of(([decode] * 9 + [prefill]) * 60)
+    head = lines.of_block(block, np.arange(500))
+    frames, taken = Reader(sglang.KINDS, sglang.GATES).take(block, head)
+    assert taken.all()
+    assert sorted(frame.height for frame in frames) == [60, 540]
+
+
 def test_all_access_lines_are_read_by_their_form() -> None:
     line = 'INFO:     10.0.0.7:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK'
     readers, block = AccessForms(), block_of([line] * 600)
     free = np.ones(600, np.bool_)
-    assert not readers.take(block, free)
-    readers.learn(line)
-    (found,) = readers.take(block, free)
+    assert not readers.take(block, pl.DataFrame({"line": ["no request"]}), free)
+    (found,) = readers.take(block, pl.DataFrame({"line": ["no request", line]}), free)
     assert len(found.rows) == 600
     assert found.texts["tail"].to_list() == [line.partition('"')[2]]
     assert not found.said.any()
