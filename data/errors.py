@@ -3,6 +3,7 @@
 ServescopeError
 ├── StoreError      the store cannot be opened, read or written
 │   ├── ConflictError   another reader has stored these bytes already
+│   ├── BusyError       another process has changed the same tables meanwhile
 │   └── AwayError       its server does not answer
 ├── SourceError     a source cannot be read
 │   └── HostError       nor can any other on its host
@@ -33,6 +34,10 @@ class ConflictError(StoreError):
     def __init__(self, text: str, file_id: str) -> None:
         super().__init__(text)
         self.file_id = file_id
+
+
+class BusyError(StoreError):
+    """Another process has changed the same tables meanwhile: to be tried again at once."""
 
 
 class AwayError(StoreError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -110,7 +111,7 @@ def _upgrade(con: duckdb.DuckDBPyConnection, session: LakeSession) -> None:
 
 
 def tell(con: duckdb.DuckDBPyConnection, told: str) -> None:
-    """Tell the fence what the open transaction is, before its commit: lake_session.steps."""
+    """Tell the fence what the open transaction is, before its commit: lake_fence.steps."""
     con.execute(
         f"CALL {NAME}.set_commit_message('servescope', 'append', extra_info => {literal(told)})"
     )
@@ -201,18 +202,18 @@ def _attach(
     con.execute(f"ATTACH {literal('ducklake:postgres:' + place.conninfo)} AS {NAME} ({how})")
 
 
-def tidy(con: duckdb.DuckDBPyConnection, *, at_once: bool = False) -> None:
-    """Write inlined rows out, merge small files, and delete what is no longer read.
+def tidying(*, at_once: bool) -> Iterator[str]:
+    """Statements that write inlined rows out, merge small files, and delete what is no longer read.
 
     `at_once`: also what a question of now may still read.
     """
+    before = datetime.now(UTC) - (timedelta() if at_once else KEPT)
+    old = f"older_than => TIMESTAMPTZ '{before.isoformat(sep=' ')}'"
     for call in (
         f"ducklake_flush_inlined_data('{NAME}')",
         f"ducklake_rewrite_data_files('{NAME}')",
         f"ducklake_merge_adjacent_files('{NAME}')",
-        f"ducklake_expire_snapshots('{NAME}', older_than => {{before}})",
-        f"ducklake_cleanup_old_files('{NAME}', older_than => {{before}})",
+        f"ducklake_expire_snapshots('{NAME}', {old})",
+        f"ducklake_cleanup_old_files('{NAME}', {old})",
     ):
-        before = datetime.now(UTC) - (timedelta() if at_once else KEPT)
-        told = call.format(before=f"TIMESTAMPTZ '{before.isoformat(sep=' ')}'")
-        con.execute(f"SELECT count(*) FROM (FROM {told})").fetchall()  # fetching is what does it
+        yield f"SELECT count(*) FROM (FROM {call})"

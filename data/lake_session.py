@@ -1,136 +1,33 @@
-"""What the processes of one lake agree on in its PostgreSQL: who does what, and what is stored.
+"""What the processes of one lake agree on in its PostgreSQL: who does what.
 
-Locks are held by a session: the server drops them when the process or its connection dies. A
-commit does not trust them, since a process may be stopped between looking and committing: it
-carries the places of the files it goes on from, and a trigger of the catalog refuses it, whole,
-where somebody has gone on from there already.
+Locks are held by a session: the server drops them when the process or its connection dies.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
+import os
 import re
+import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import psycopg
 
-from data.checkpoints import Checkpoint
 from data.errors import AwayError, StoreError
+from data.lake_fence import ADMIT, BEGIN_STATISTICS, DELETING, FENCE, FENCE_HASH, SIGN, key
 from data.lake_place import LakePlace
 
 # Whoever is elected for upkeep is so until its end; the lock of the work itself is held only
 # while something is done, so that others find their turn.
 MIGRATING, ELECTED, UPKEEP = "migrating", "elected", "upkeep"
-REFUSED = "servescope: stored already: "
+DELETING_S = 60  # for so long others wait at most for one that deletes and stands still
 # Nothing but a long upkeep holds a lock for long; a process that stands still may hold it for ever.
 LOCK_WAIT_S = 120
-# One row for each file and each path: the seq of the latest checkpoint that was committed.
-# The row `schema` says of which schema a commit must be at least: it is raised before an upgrade,
-# which waits for commits under way, so none comes into tables that are being rewritten.
-# Commits take turns from here on to their end, so one whose process stands still is given up.
-_FENCE = """
-CREATE TABLE IF NOT EXISTS servescope_positions (name text PRIMARY KEY, seq bigint NOT NULL);
-CREATE OR REPLACE FUNCTION servescope_fence() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE step jsonb; least bigint;
-BEGIN
-    IF NEW.commit_extra_info LIKE '[{"servescope"%' THEN
-        SELECT seq INTO least FROM servescope_positions WHERE name = 'schema' FOR SHARE;
-        IF coalesce((NEW.commit_extra_info::jsonb->0->>'schema')::bigint, 0) < least THEN
-            RAISE EXCEPTION 'servescope: schema %', least;
-        END IF;
-        FOR step IN SELECT * FROM jsonb_array_elements(NEW.commit_extra_info::jsonb) LOOP
-            CONTINUE WHEN step->>'seq' IS NULL;
-            INSERT INTO servescope_positions AS p VALUES
-                (step->>'servescope', (step->>'seq')::bigint)
-            ON CONFLICT (name) DO UPDATE SET seq = EXCLUDED.seq
-            WHERE p.seq < EXCLUDED.seq
-                AND coalesce((step->>'after')::bigint, p.seq) = p.seq;
-            IF NOT FOUND THEN
-                RAISE EXCEPTION 'servescope: stored already: %', step->>'servescope';
-            END IF;
-        END LOOP;
-    END IF;
-    PERFORM set_config('idle_in_transaction_session_timeout', '15s', true);
-    RETURN NEW;
-END $$;
-CREATE OR REPLACE TRIGGER servescope_fence BEFORE INSERT ON ducklake_snapshot_changes
-    FOR EACH ROW EXECUTE FUNCTION servescope_fence();
-"""
-# DuckLake remembers the statistics of a table until it changes, but not that it has none: while
-# a table is empty it asks PostgreSQL for them again for every column that a question names
-# (500 statements for the view `samples` of a store with one kind of line). So empty tables have
-# some, as DuckLake writes them. Both inserts see the tables as they were.
-_BEGIN_STATISTICS = """
-WITH bare AS (
-    SELECT table_id FROM ducklake_table t WHERE end_snapshot IS NULL
-        AND NOT EXISTS (SELECT FROM ducklake_table_stats s WHERE s.table_id = t.table_id)
-), tables AS (
-    INSERT INTO ducklake_table_stats (table_id, record_count, next_row_id, file_size_bytes)
-    SELECT table_id, 0, 0, 0 FROM bare
-)
-INSERT INTO ducklake_table_column_stats (table_id, column_id, contains_null)
-SELECT table_id, column_id, false FROM ducklake_column c JOIN bare USING (table_id)
-WHERE end_snapshot IS NULL AND NOT EXISTS (
-    SELECT FROM ducklake_column p
-    WHERE p.table_id = c.table_id AND p.parent_column = c.column_id AND p.end_snapshot IS NULL
-)
-"""
-_FENCE_HASH = hashlib.sha256(_FENCE.encode()).hexdigest()
-# What is written on the fence: which one it is, and the schema of tables that are all there.
-_SIGN = (
-    "SELECT coalesce(obj_description(to_regproc('servescope_fence'), 'pg_proc'), ''), "
-    "EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'servescope_fence')"
-)
-_ADMIT = (
-    "INSERT INTO servescope_positions VALUES ('schema', {schema}) "
-    "ON CONFLICT (name) DO UPDATE SET seq = EXCLUDED.seq"
-)
-
-
-def steps(checkpoints: Sequence[Checkpoint], schema: int) -> str:
-    """What a commit of these checkpoints tells the fence: each file goes on from where it was.
-
-    `schema`: the version that its process writes. A commit without checkpoints tells it alone.
-    """
-    after: dict[str, int | None] = {}
-    seqs: dict[str, int] = {}
-    for checkpoint in checkpoints:
-        name = f"file {checkpoint.file_id}"
-        after.setdefault(name, checkpoint.after)
-        seqs[name] = checkpoint.seq
-        seqs[f"path {checkpoint.path}"] = checkpoint.seq
-    told: list[dict[str, str | int | None]] = [
-        {"servescope": name, "seq": seq, "after": after.get(name)} for name, seq in seqs.items()
-    ]
-    told = told or [{"servescope": "change"}]
-    told[0]["schema"] = schema
-    return json.dumps(told)
-
-
-def refused_file(text: str, checkpoints: Sequence[Checkpoint]) -> str | None:
-    """The file_id for whose sake the fence refused a commit; None: it was not the fence."""
-    _, mark, rest = text.partition(REFUSED)
-    if not mark:
-        return None
-    name = rest.split("\n", 1)[0]
-    for checkpoint in checkpoints:
-        if name.startswith((f"file {checkpoint.file_id}", f"path {checkpoint.path}")):
-            return checkpoint.file_id
-    return None
-
-
-def key(name: str) -> int:
-    """The number of an advisory lock, the same in every process."""
-    digest = hashlib.blake2b(f"servescope {name}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
 # An advisory lock of 64 bits is shown as two halves.
 _HOLDER = """
-SELECT min(a.pid), min(coalesce(a.client_hostname, host(a.client_addr))),
+SELECT min(a.application_name), min(a.pid),
+    min(coalesce(a.client_hostname, host(a.client_addr))),
     min(to_char(a.backend_start AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"'))
 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
@@ -144,14 +41,15 @@ _REFUSED_LOGIN = re.compile(
 )
 # Shutting down (three of them), too many connections.
 _COMES_BACK = ("57P01", "57P02", "57P03", "53300")
-_DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying"}
+_DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying", DELETING: "importing into"}
 
 
 class LakeSession:
     """A connection to the catalog's server that holds locks, and takes them again after a loss."""
 
-    def __init__(self, place: LakePlace) -> None:
+    def __init__(self, place: LakePlace, lock_wait_s: float | None = None) -> None:
         self._place = place
+        self._lock_wait_s = LOCK_WAIT_S if lock_wait_s is None else lock_wait_s
         self._turn = threading.RLock()
         self._held: set[str] = set()
         self._con: psycopg.Connection[tuple[object, ...]] | None = None
@@ -184,21 +82,41 @@ class LakeSession:
                 self._connection().execute("SELECT pg_advisory_unlock(%s)", [key(name)])
 
     @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        """While this lasts nobody else is in it; waits for its turn, but not for ever."""
+    def alone(self, name: str, *, shared: bool = False) -> Iterator[None]:
+        """While this lasts nobody else is in it; waits for its turn, but not for ever.
+
+        `shared`: but others who say so too.
+        """
+        how = "_shared" if shared else ""
         with self._turn, self._told():
             try:
-                self._connection().execute("SELECT pg_advisory_lock(%s)", [key(name)])
+                self._connection().execute(f"SELECT pg_advisory_lock{how}({key(name)})".encode())
             except psycopg.errors.LockNotAvailable as error:
                 raise StoreError(
-                    f"{self._place.name}: {self._holder(name)} has been {_DOING[name]} the store "
-                    f"for {LOCK_WAIT_S:g} s; wait for it, or end it if it stands still"
+                    f"{self._place.name}: {self.holder(name)} has been {_DOING[name]} the store "
+                    f"for {self._lock_wait_s:g} s; wait for it, or end it if it stands still"
                 ) from error
         try:
             yield
         finally:
-            with self._turn, contextlib.suppress(psycopg.Error):
-                self._connection().execute("SELECT pg_advisory_unlock(%s)", [key(name)])
+            with self._turn, contextlib.suppress(psycopg.Error, StoreError):
+                self._connection().execute(f"SELECT pg_advisory_unlock{how}({key(name)})".encode())
+
+    @contextlib.contextmanager
+    def deleting(self) -> Iterator[None]:
+        """While this lasts nobody else commits, so that what we delete from does not grow.
+
+        Should we stand still, the server ends this session, and others go on.
+        """
+        with self.alone(DELETING):
+            with self._turn, self._told():
+                limit = f"SET LOCAL idle_in_transaction_session_timeout = '{DELETING_S}s'"
+                self._connection().execute(f"BEGIN; {limit}".encode())
+            try:
+                yield
+            finally:
+                with self._turn, contextlib.suppress(psycopg.Error, StoreError):
+                    self._connection().execute("ROLLBACK")
 
     def may_write(self) -> bool:
         """Whether our role may append; so may whoever can create the catalog."""
@@ -215,26 +133,26 @@ class LakeSession:
 
     def ready(self, schema: int) -> bool:
         """Whether all of this schema is there, behind the fence of this release."""
-        return self.ask(_SIGN) == (f"{_FENCE_HASH} {schema}", True)
+        return self.ask(SIGN) == (f"{FENCE_HASH} {schema}", True)
 
     def put_up_fence(self) -> None:
         """Have the catalog refuse what is stored already.
 
         Only where it does not stand yet: putting it up waits for all commits.
         """
-        sign, stands = self.ask(_SIGN)
-        if not (stands and str(sign).startswith(_FENCE_HASH)):
+        sign, stands = self.ask(SIGN)
+        if not (stands and str(sign).startswith(FENCE_HASH)):
             with self._turn, self._told():
-                self._connection().execute(_FENCE)
+                self._connection().execute(FENCE.encode())
 
     def admit(self, schema: int) -> None:
         """Have the catalog refuse commits of an older schema; waits for those under way."""
         with self._turn, self._told():
-            self._connection().execute(_ADMIT.format(schema=schema).encode())
+            self._connection().execute(ADMIT.format(schema=schema).encode())
 
     def set_ready(self, schema: int) -> None:
         """Say that all of this schema is there."""
-        sign = f"{_FENCE_HASH} {schema}"
+        sign = f"{FENCE_HASH} {schema}"
         with self._turn, self._told():
             self._connection().execute(
                 f"COMMENT ON FUNCTION servescope_fence() IS '{sign}'".encode()
@@ -246,14 +164,14 @@ class LakeSession:
         Only while nobody appends to them: DuckLake makes them with the first rows otherwise.
         """
         with self._turn, self._told():
-            self._connection().execute(_BEGIN_STATISTICS)
+            self._connection().execute(BEGIN_STATISTICS)
 
-    def _holder(self, name: str) -> str:
+    def holder(self, name: str) -> str:
         """Who holds this lock, as its operator finds it."""
-        row = self.ask(_HOLDER.format(key=key(name)))
-        pid, host, since = row
+        program, pid, host, since = self.ask(_HOLDER.format(key=key(name)))
         where = f" from {host}" if host else ""
-        return f"another process (connection {pid}{where}, since {since})" if pid else "another"
+        who = program or "another process"
+        return f"{who} (connection {pid}{where}, since {since})" if pid else "another process"
 
     def ask(self, query: str) -> tuple[object, ...]:
         """The one row of a question."""
@@ -272,8 +190,10 @@ class LakeSession:
         if self._con is None or self._con.closed:
             self._held.clear()
             with self._told():
-                self._con = psycopg.connect(self._place.conninfo, autocommit=True)
-                self._con.execute(f"SET lock_timeout = '{LOCK_WAIT_S:g}s'")
+                self._con = psycopg.connect(
+                    self._place.conninfo, autocommit=True, fallback_application_name=_own_name()
+                )
+                self._con.execute(f"SET lock_timeout = '{self._lock_wait_s:g}s'")
         return self._con
 
     @contextlib.contextmanager
@@ -290,6 +210,11 @@ class LakeSession:
                     f"{self._place.name}: PostgreSQL does not answer: {text}"
                 ) from error
             raise StoreError(f"{self._place.name}: {text}") from error
+
+
+def _own_name() -> str:
+    """What PostgreSQL and other processes call us."""
+    return f"process {os.getpid()} on {os.environ.get('SERVESCOPE_HOST') or socket.gethostname()}"
 
 
 def _is_away(error: psycopg.Error) -> bool:

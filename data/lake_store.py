@@ -10,14 +10,16 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import duckdb
 
-from data import lake, lake_session, lake_told
+from data import lake, lake_fence, lake_told
 from data.checkpoints import Checkpoint
-from data.errors import ConflictError, StoreError
+from data.errors import BusyError, ConflictError, StoreError
+from data.lake_fence import DELETING
 from data.lake_place import LakePlace
-from data.lake_session import LakeSession
+from data.lake_session import UPKEEP, LakeSession
 from data.lake_upkeep import Upkeep
 from data.lock import StoreLock
 from data.migrate import newest_version
@@ -26,6 +28,9 @@ from data.store import BatchLike, Store
 
 LOOK_S = 0.5  # how old the answer may be whether something new is stored
 HELD_S = 2.0  # for so long a lock on a source is believed in
+TRIES = 5  # of a commit before which others have changed the same tables
+# For the commits of imports: meanwhile nobody else commits, and one that stands still never does.
+IMPORTS_WAIT_S = 20.0
 
 
 class LakeStore(Store):
@@ -46,6 +51,7 @@ class LakeStore(Store):
         self._session = session
         self._local_lock: StoreLock | None = None
         self._held_at: dict[str, float] = {}
+        self._adding = contextlib.ExitStack()  # of the open transaction of an import
         self._looked = (float("-inf"), 0)
         self._looking = threading.Lock()
         self._mending = threading.Lock()
@@ -94,8 +100,31 @@ class LakeStore(Store):
         self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint], *, more: bool = False
     ) -> None:
         """Store several batches and checkpoints in one transaction."""
-        with self._patience.asked():
-            super().append_all(batches, checkpoints, more=more)
+        tries = 1 if more or self._open else TRIES
+        if self.bulk and not self._open:
+            self._adding.enter_context(self._session.alone(DELETING, shared=True))
+        try:
+            with self._patience.asked():
+                _again(tries, partial(super().append_all, batches, checkpoints, more=more))
+        finally:
+            if not self._open:
+                self._adding.close()
+
+    def transact(
+        self, work: Callable[[duckdb.DuckDBPyConnection], bool], *, deletes: bool = False
+    ) -> None:
+        """Run `work` in one transaction; it says whether it stored anything."""
+
+        def told(con: duckdb.DuckDBPyConnection) -> bool:
+            stored = work(con)
+            lake.tell(con, lake_fence.steps([], self.schema, passes=deletes))
+            return stored
+
+        def once() -> None:
+            with self._alone() if deletes else contextlib.nullcontext():
+                super(LakeStore, self).transact(told)
+
+        _again(TRIES, once)
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
         """StoreError while a lake that had broken cannot be attached again."""
@@ -146,8 +175,8 @@ class LakeStore(Store):
             is_ours = self._session.hold(f"source {source_id}")
         if not is_ours:
             raise StoreError(
-                f"{source_id}: another collector follows it into this store; stop that one, or "
-                "leave the source out here"
+                f"{source_id}: {self._session.holder(f'source {source_id}')} follows it into this "
+                "store; stop that one, or leave the source out here"
             )
         self._held_at[source_id] = time.monotonic()
 
@@ -160,12 +189,12 @@ class LakeStore(Store):
     def upkeep(self) -> Iterator[None]:
         """While this lasts no other process folds, merges or rolls up."""
         session = LakeSession(self._place)
-        with contextlib.closing(session), session.alone(lake_session.UPKEEP):
+        with contextlib.closing(session), session.alone(UPKEEP):
             yield
 
     def failure(self, error: duckdb.Error, checkpoints: Sequence[Checkpoint] = ()) -> StoreError:
         """What DuckDB says, as a line that says what to do."""
-        file_id = lake_session.refused_file(str(error), checkpoints)
+        file_id = lake_fence.refused_file(str(error), checkpoints)
         if file_id is not None:
             path = next(c.path for c in checkpoints if c.file_id == file_id)
             text = f"{path}: another reader has stored more of it meanwhile; try again"
@@ -186,11 +215,33 @@ class LakeStore(Store):
 
     def shrink(self) -> None:
         """Merge files, forget old snapshots and delete what only they needed."""
-        with self._turn, contextlib.closing(self.cursor()) as con:
-            try:
-                lake.tidy(con, at_once=True)
-            except duckdb.Error as error:
-                raise self.failure(error) from error
+        self.tidy(at_once=True)
+
+    def tidy(self, *, at_once: bool = False) -> None:
+        """Write small rows out together, merge files, and delete what is no longer read.
+
+        `at_once`: also what a question of now may still read.
+        """
+        with contextlib.closing(self.cursor()) as con:
+            for statement in lake.tidying(at_once=at_once):
+                try:
+                    self._tidied(con, statement)
+                except BusyError:  # rows that are written out may be among deleted ones
+                    with self._alone():
+                        self._tidied(con, statement)
+
+    def _tidied(self, con: duckdb.DuckDBPyConnection, statement: str) -> None:
+        try:
+            con.execute(statement).fetchall()  # fetching is what does it
+        except duckdb.Error as error:
+            raise self.failure(error) from error
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While this lasts nobody else commits."""
+        session = LakeSession(self._place, IMPORTS_WAIT_S)
+        with contextlib.closing(session), session.deleting():
+            yield
 
     def close(self) -> None:
         """Give the store up."""
@@ -215,19 +266,24 @@ class LakeStore(Store):
 
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
         self._before_append()
-
-        def told(con: duckdb.DuckDBPyConnection) -> bool:
-            stored = work(con)
-            lake.tell(con, lake_session.steps([], self.schema))
-            return stored
-
-        return super()._in_transaction(told)
+        return super()._in_transaction(work)
 
     def _refuse_if_read_only(self) -> None:
         if self.read_only:
             raise StoreError(f"{self.name}: this role of PostgreSQL may only read")
 
     def _commit(self) -> None:
-        lake.tell(self._writer, lake_session.steps(self._reached, self.schema))
+        lake.tell(self._writer, lake_fence.steps(self._reached, self.schema, passes=self.bulk))
         self._writer.execute("COMMIT")
         self._looked = (float("-inf"), self._looked[1])
+
+
+def _again(tries: int, work: Callable[[], None]) -> None:
+    """Do it, and once more each time that others came first, up to so many times in all."""
+    while True:
+        try:
+            return work()
+        except BusyError:
+            tries -= 1
+            if not tries:
+                raise

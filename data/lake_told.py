@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from data.errors import AwayError, StoreError
+from data.errors import AwayError, BusyError, StoreError
 
 AWAY = "PostgreSQL does not answer"
 
@@ -34,7 +34,13 @@ def _cause(pattern: str, said: str, todo: str) -> Cause:
 _UNKNOWN = _cause("", "{first}", "look into the log of the PostgreSQL server and at the files")
 _PLACE = re.compile(r' to Postgres at "[^"]*"')  # all words of libpq, our own too
 _GOES_ON = "reading goes on where it stopped"
+_BUSY = _cause(
+    r"Transaction conflict - (?P<what>.*)|servescope: conflict",
+    "another process has changed the same tables meanwhile ({what})",
+    "try again",
+)
 _CAUSES = (
+    _BUSY,
     _cause(
         r"servescope: schema (?P<schema>\d+)",
         "a newer Servescope has upgraded it to schema {schema}",
@@ -102,4 +108,6 @@ def explain(name: str, text: str) -> StoreError:
     said = f"{name}: {found.said.format_map({**groups, 'first': first})}"
     if found.said.startswith(AWAY):
         return AwayError(said)
+    if found is _BUSY:
+        return BusyError(f"{said}; {found.todo}")
     return StoreError(said if found is _UNKNOWN else f"{said}; {found.todo}")

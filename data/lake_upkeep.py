@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from data import lake, space
+from data import space
 from data.errors import StoreError
 from data.fold import fold
 from data.lake_place import LakePlace
-from data.lake_session import ELECTED, UPKEEP, LakeSession, steps
+from data.lake_session import ELECTED, UPKEEP, LakeSession
 
 if TYPE_CHECKING:
     from data.lake_store import LakeStore
@@ -59,15 +59,7 @@ class Upkeep:
         with contextlib.closing(self._store.cursor()) as con:
             row = con.execute("SELECT count(*) FROM checkpoints").fetchone()
             if row is not None and row[0] > FOLD_CHECKPOINTS:
-                con.execute("BEGIN TRANSACTION")
-                try:
-                    fold(con)
-                    lake.tell(con, steps([], self._store.schema))
-                    con.execute("COMMIT")
-                except BaseException:
-                    with contextlib.suppress(duckdb.Error):
-                        con.execute("ROLLBACK")
-                    raise
+                self._store.transact(fold, deletes=True)
             if space.noted_s_ago(con) >= space.NOTED_EVERY_S:
                 space.note_size(con, self._store.size_bytes())
-            lake.tidy(con)
+        self._store.tidy()

@@ -43,21 +43,25 @@ def compact(store: Store, keep_days: float) -> Compacted:
     size = store.size_bytes()
     with store.cursor() as con:
         found = list(batches(con, before))
-    done: list[tuple[int, int]] = []
+    done: dict[Batch, tuple[int, int]] = {}
     with store.upkeep():
         for batch in found:
-            store.transact(partial(_roll, batch=batch, before=before, done=done))
-        store.transact(fold)
+            work = partial(_roll, batch=batch, before=before, done=done)
+            store.transact(work, deletes=True)
+        store.transact(fold, deletes=True)
         store.shrink()
-    lines, rows = (sum(numbers) for numbers in zip(*done, strict=True)) if done else (0, 0)
+    lines, rows = (sum(numbers) for numbers in zip(*done.values(), strict=True)) if done else (0, 0)
     return Compacted(before, lines, rows, size, store.size_bytes())
 
 
 def _roll(
-    con: duckdb.DuckDBPyConnection, batch: Batch, before: datetime, done: list[tuple[int, int]]
+    con: duckdb.DuckDBPyConnection,
+    batch: Batch,
+    before: datetime,
+    done: dict[Batch, tuple[int, int]],
 ) -> bool:
-    done.append(roll_up(con, batch, before))
-    return done[-1][0] > 0
+    done[batch] = roll_up(con, batch, before)
+    return done[batch][0] > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,8 +232,13 @@ class Store(ABC):
         self._groups.clear()  # which of them are stored is not certain, and twice does no harm
         return reached
 
-    def transact(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> None:
-        """Run `work` in one transaction; it says whether it stored anything."""
+    def transact(
+        self, work: Callable[[duckdb.DuckDBPyConnection], bool], *, deletes: bool = False
+    ) -> None:
+        """Run `work` in one transaction; it says whether it stored anything.
+
+        `deletes`: rows of tables that others append to. Of a lake it may have to be done again.
+        """
         with self._turn:
             try:
                 stored = self._in_transaction(work)

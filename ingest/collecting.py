@@ -45,5 +45,5 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
 
 
 def _hold(store: Store, specs: Sequence[SourceSpec]) -> None:
-    for spec in specs:
-        store.hold(spec.source_id)
+    for source_id in sorted(spec.source_id for spec in specs):  # two of us cannot hold a half each
+        store.hold(source_id)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from data import lake, lake_upkeep
+from data import lake_upkeep
 from data.checkpoints import Checkpoint
 from data.store import Store
 from tests.frames import decode, samples
@@ -84,8 +84,7 @@ def _commits(store: Store, server: Postgres, location: str, commits: int) -> Non
         f"a commit of {LINES} lines: PostgreSQL {theirs:.1f} ms, collector {ours:.1f} ms of "
         f"processor time, {more:.1f} rows in the catalog"
     )
-    with closing(store.cursor()) as con:
-        lake.tidy(con, at_once=True)
+    store.shrink()
     theirs, ours = meter.spent()
     left = _catalog_rows(server, database) - rows
     print(
@@ -109,9 +108,8 @@ def _questions(store: Store, server: Postgres) -> None:
             f"{there} files of decode lines, {size / rows:.0f} bytes a line: one run {one}; all "
             f"samples {whole}; list of runs {runs}"
         )
-    with closing(store.cursor()) as con:
-        meter = Meter(server)
-        lake.tidy(con, at_once=True)
+    meter = Meter(server)
+    store.shrink()
     theirs, ours = meter.spent()
     there, size, rows = _files(store)
     print(
