@@ -17,7 +17,7 @@ from pathlib import Path
 from data.errors import StoreError
 
 PREFIX = "ducklake:"
-_POSTGRES = "ducklake:postgres:"
+POSTGRES = "ducklake:postgres:"
 _WORD = re.compile(r"\s*(?P<key>\w+)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'|[^\s'\\]*)(?=\s|$)")
 _SECRET = ("password", "sslpassword", "oauth_client_secret")
 # A peer that is gone without a word is noticed after half a minute, by both sides.
@@ -43,14 +43,14 @@ class LakePlace:
     @classmethod
     def parse(cls, location: str) -> LakePlace:
         """From the text of --store; StoreError says what is wrong with it."""
-        if not location.startswith(_POSTGRES):
-            raise StoreError(f"{PREFIX} takes a PostgreSQL catalog: {_POSTGRES}dbname=… host=…")
-        rest, at, words = location.removeprefix(_POSTGRES), 0, {}
+        if not location.startswith(POSTGRES):
+            raise StoreError(f"{PREFIX} takes a PostgreSQL catalog: {POSTGRES}dbname=… host=…")
+        rest, at, words = location.removeprefix(POSTGRES), 0, {}
         while rest[at:].strip():
             match = _WORD.match(rest, at)
             if match is None:
                 shown = _without_values(rest[at:].strip())
-                raise StoreError(f"{_POSTGRES} … {shown}: give words such as host=db dbname=lake")
+                raise StoreError(f"{POSTGRES} … {shown}: give words such as host=db dbname=lake")
             value = match["value"]
             if value.startswith("'"):
                 value = re.sub(r"\\(.)", r"\1", value[1:-1])
@@ -59,16 +59,19 @@ class LakePlace:
         for word in _SECRET:
             if word in words:
                 raise StoreError(
-                    f"{_POSTGRES} … {word}=…: others can read a command line; put it into "
+                    f"{POSTGRES} … {word}=…: others can read a command line; put it into "
                     "PGPASSFILE or PGPASSWORD"
                 )
         data_path = words.pop("data_path", None)
+        for word, value in words.items():
+            if "://" in value:
+                raise StoreError(f"{POSTGRES} … {word}={_without_values(value)}: no URL goes here")
         return cls(tuple(words.items()), _absolute(data_path) if data_path else None)
 
     @property
     def name(self) -> str:
         """What messages call it."""
-        return _POSTGRES + " ".join(f"{key}={_quoted(value)}" for key, value in self.words)
+        return POSTGRES + " ".join(f"{key}={_quoted(value)}" for key, value in self.words)
 
     @property
     def conninfo(self) -> str:
@@ -93,8 +96,8 @@ def _quoted(value: str) -> str:
 
 
 def _without_values(text: str) -> str:
-    """The text with what stands behind equals signs left out: it may be a password."""
-    return re.sub(r"=.*", "=…", text.split()[0])
+    """The first word without what may be a password in it: a value, or the rest of a URL."""
+    return re.sub(r"(=|://).*", r"\1…", text.split()[0])
 
 
 def _absolute(data_path: str) -> str:

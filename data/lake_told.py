@@ -63,7 +63,7 @@ _CAUSES = (
     ),
     _cause(
         r"No space left|[Oo]ut of disk|File too large|quota exceeded",
-        "the disk is full",
+        "the disk of data_path is full",
         f"free some space, {_GOES_ON}",
     ),
     _cause(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from data.errors import AwayError, CommandError
-from data.lake_place import LakePlace, is_lake
+from data.lake_place import POSTGRES, LakePlace, is_lake
 from data.store import Store
 from ingest.sources import host
 
@@ -49,6 +49,11 @@ def beside(location: str) -> Path:
     """Beside which path this machine keeps what belongs to its use of a store."""
     if is_lake(location):
         return LakePlace.parse(location).local
+    scheme, is_url, _ = location.partition("://")
+    if is_url:
+        raise CommandError(
+            f"--store {scheme}://…: give a file, or {POSTGRES}host=… dbname=… (docs/fleet.md)"
+        )
     try:
         return Path(location).expanduser().absolute()
     except RuntimeError as error:

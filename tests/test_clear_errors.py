@@ -121,6 +121,12 @@ def test_path_that_is_none(store: Path) -> None:
         assert fails(command, "", "--store", store).startswith("servescope: '' is no path")
 
 
+def test_store_that_is_a_url(log: Path) -> None:
+    for command in (["import", log], ["runs"]):
+        line = fails(*command, "--store", "postgresql://me:sesame@db/servescope")
+        assert line.startswith("servescope: --store postgresql://…: give a file, or ducklake:")
+
+
 @pytest.fixture
 def locked(tmp_path: Path) -> Iterator[Path]:
     """A folder that this process may not look into."""

@@ -361,6 +361,8 @@ def test_statistics_of_a_table_are_asked_for_once(postgres: Postgres, tmp_path: 
         ("ducklake:postgres:host=db nonsense", "give words such as host=db"),
         ("ducklake:postgres:dbname=x data_path=relative", "must be absolute"),
         ("ducklake:postgres:dbname=x password=abc", "others can read a command line"),
+        ("ducklake:postgres:postgresql://me:abc@db/x", "postgresql://…: give words such as"),
+        ("ducklake:postgres:dbname=postgresql://me:abc@db/x", "dbname=postgresql://…: no URL"),
     ],
 )
 def test_a_place_that_is_none_is_told(text: str, said: str) -> None:

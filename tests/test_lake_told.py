@@ -90,7 +90,7 @@ def test_a_catalog_of_another_release(postgres: Postgres, tmp_path: Path) -> Non
     ("text", "said"),
     [
         ('IO Error: Could not write file "/f/a.parquet": No space left on device',
-         "the disk is full; free some space"),
+         "the disk of data_path is full; free some space"),
         ('ERROR: could not extend file "base/16385/2619": No space left on device',
          "the disk of the PostgreSQL server is full; free some space there"),
         ('IO Error: Cannot open file "/f/a.parquet": Read-only file system',
