@@ -150,13 +150,23 @@ def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl
 
 def _places(part: pl.DataFrame) -> pl.Series:
     """The place of each row's few values among all their combinations; most are all the same."""
-    place, weight = pl.Series("group_id", [0], dtype=pl.Int64), _COMBINATIONS
+    same = [name for name in _SIZES if is_constant(part[name])]
+    fixed = part.head(1).select(group_id=_place_of(same)).to_series()
+    varied = [name for name in _SIZES if name not in same]
+    if not varied:
+        return fixed.new_from_index(0, part.height)
+    return part.select(group_id=_place_of(varied) + fixed.item()).to_series()
+
+
+def _place_of(names: Sequence[str]) -> pl.Expr:
+    """What these columns add to the place."""
+    place, weight = pl.lit(0, pl.Int64), _COMBINATIONS
     for name, size in _SIZES.items():
         weight //= size
-        same = is_constant(part[name])
-        code = (part[name].head(1) if same else part[name]).to_physical().cast(pl.Int64) + 1
-        place = place + (code.fill_null(0) if code.null_count() else code) * weight
-    return place if len(place) == part.height else place.new_from_index(0, part.height)
+        if name in names:
+            code = pl.col(name).to_physical().cast(pl.Int64) + 1
+            place += code.fill_null(0) * weight
+    return place
 
 
 @lru_cache(1024)

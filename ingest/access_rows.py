@@ -66,9 +66,9 @@ def rows(
         whole = end - start == offs.len()
         own = found.counts if whole else counted(found.rows.slice(start, end - start), found.said)
         first = found.first if whole else 0
+        run.saw_all([(count.off, times[count.minute, count.wrap_minute]) for count in own])
         for count in own:
             ts = times[count.minute, count.wrap_minute]
-            run.saw(count.off, ts)
             minute = ts.replace(second=0, microsecond=0) if ts else None
             refused = count.status >= 400 and count.path not in HEALTH_PATHS
             method, path = count.method, _redacted(count.path)

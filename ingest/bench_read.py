@@ -15,6 +15,7 @@ from ingest.sources.file import LocalFile
 from ingest.sources.log_file import LogFile
 from ingest.sources.packed import unpacking
 from parsers.bench.sniff import TITLE, is_server_log, is_transcript
+from parsers.kernels import holds
 
 if TYPE_CHECKING:
     from parsers.bench.columns import Maps
@@ -29,7 +30,7 @@ _JSON_LINE = re.compile(
     rb'"message".*"level|"level.*"message"|"log":.*"stream":|"__CURSOR"|"MESSAGE":|"textPayload"'
 )
 _PIECE_BYTES = 4 << 20
-_RULE = _TITLE[-1:]
+_RULE = _TITLE[-1]
 _BEFORE, _AFTER = 64 << 10, 16 << 10  # bytes around a table: its command, its rows
 
 
@@ -50,19 +51,62 @@ class BenchFile:
         return PurePosixPath(self.name).suffix
 
 
-def look(path: Path, maps: Callable[[], Maps] = dict, *, into_logs: bool = True) -> BenchFile:
+class Titles:
+    """Where tables begin in a file, found in its bytes as somebody reads them."""
+
+    def __init__(self) -> None:
+        self._at: set[int] = set()
+        self._end = 0  # of what was seen from the first byte on
+        self._last = b""  # of it, as much as may be a title's beginning
+
+    def seen(self, offset: int, data: bytes) -> None:
+        """So much was read there."""
+        end = offset + len(data)
+        if offset > self._end or end <= self._end:
+            return
+        # Between two pieces, then in the piece itself.
+        cut = self._last if offset == self._end else b""
+        for text, start in ((cut + data[: len(_TITLE) - 1], offset - len(cut)), (data, offset)):
+            # One byte is looked for many times faster than a text, and few pieces hold it.
+            at = text.find(_TITLE) if holds(text, _RULE) else -1
+            while at >= 0:
+                self._at.add(start + at)
+                at = text.find(_TITLE, at + 1)
+        self._last = (cut + data[1 - len(_TITLE) :])[1 - len(_TITLE) :]
+        self._end = end
+
+    def of(self, file: LogFile, size: int) -> list[int]:
+        """Of a file of so many bytes: what was not seen of it is read."""
+        # In pieces: of a mapped file every page would stay in memory.
+        while self._end < size and (piece := file.read(self._end, _PIECE_BYTES)):
+            self.seen(self._end, piece)
+        return sorted(self._at)
+
+
+def look(
+    path: Path,
+    maps: Callable[[], Maps] = dict,
+    *,
+    into_logs: bool = True,
+    titles: Titles | None = None,
+) -> BenchFile:
     """Read a file for results. SourceError if it cannot be read or is a damaged result.
 
     `maps` gives what the user said of columns; asked for only where there is something to read.
     A plain log is passed by without loading any reader; `into_logs`: it is read to its end for
-    tables in it, which takes its time.
+    tables in it, as far as `titles` has not seen it, which takes its time.
     """
     with closing(unpacking(LocalFile(path))) as file:
-        return look_into(file, str(path), maps, into_logs=into_logs)
+        return look_into(file, str(path), maps, into_logs=into_logs, titles=titles)
 
 
 def look_into(
-    file: LogFile, name: str, maps: Callable[[], Maps] = dict, *, into_logs: bool = True
+    file: LogFile,
+    name: str,
+    maps: Callable[[], Maps] = dict,
+    *,
+    into_logs: bool = True,
+    titles: Titles | None = None,
 ) -> BenchFile:
     """The same of an open file, wherever it lies."""
     file.refuse_binary()
@@ -78,7 +122,8 @@ def look_into(
         raise SourceError(f"{name}: is a result of {size / 1e9:.1f} GB; leave the details out")
     if log and not into_logs:
         return BenchFile(name, "", size, None, is_log=True)
-    data = b"\n".join(_around_tables(file, size)) if log else file.read(0, size)
+    around = _around_tables(file, size, titles or Titles()) if log else [file.read(0, size)]
+    data = b"\n".join(around)
     return _read(name, data, size, maps, log=log, document=document)
 
 
@@ -123,29 +168,13 @@ def _is_json_log(head: bytes) -> bool:
     return line.lstrip()[:1] == b"{" and bool(_JSON_LINE.search(line))
 
 
-def _around_tables(file: LogFile, size: int) -> Iterator[bytes]:
+def _around_tables(file: LogFile, size: int, titles: Titles) -> Iterator[bytes]:
     """What stands around each table that a client printed into a log."""
     if size > LOG_BYTES:
         return
     end = 0
-    for at in _titles(file):
+    for at in titles.of(file, size):
         if at < end:
             continue  # in the piece before
         start, end = max(end, at - _BEFORE), at + _AFTER
         yield file.read(start, end - start)
-
-
-def _titles(file: LogFile) -> Iterator[int]:
-    """Where tables begin. In pieces: of a mapped file every page would stay in memory."""
-    offset, over = 0, len(_TITLE) - 1
-    last = b""
-    while piece := file.read(offset, _PIECE_BYTES):
-        # Between two pieces, then in the piece itself.
-        for text, start in ((last + piece[:over], offset - len(last)), (piece, offset)):
-            # One byte is looked for many times faster than a text, and few pieces hold it.
-            at = text.find(_TITLE) if _RULE in text else -1
-            while at >= 0:
-                yield start + at
-                at = text.find(_TITLE, at + 1)
-        last = (last + piece)[-over:] if len(piece) < over else piece[-over:]
-        offset += len(piece)

@@ -104,4 +104,4 @@ class HeldMarks:
         if held:
             whole = text.whole()
             return last_stamp(whole["line"].head(whole.height - held))
-        return last_stamp(text.last()["line"]) or last_stamp(text.stamped()["line"])
+        return last_stamp(pl.Series(text.last())) or last_stamp(text.stamped()["line"])

@@ -13,6 +13,7 @@ from functools import partial
 from data.errors import SourceError
 from data.store import Store
 from ingest import blocks
+from ingest.bench_read import Titles
 from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.interrupts import between_steps
@@ -50,7 +51,7 @@ class ImportReport:
         """Add what one append holds."""
         self.lines += append.lines
         self.samples += append.batch.samples.height
-        for run_id in append.batch.run_facts["run_id"].unique(maintain_order=True):
+        for run_id in append.batch.run_facts["run_id"].to_list():
             if run_id not in self.run_ids:
                 self.run_ids.append(run_id)
 
@@ -63,13 +64,13 @@ def import_logs(
     zone: str | None = None,
     progress: Progress | None = None,
     claims: Claims | None = None,
-    beside: Callable[[str], object] = str,
+    beside: Callable[[str, Titles], object] = lambda name, titles: None,
     settled_s: float = SETTLED_S,
 ) -> ImportReport:
     """Read files, folders and globs to their end into the store; each file is read once only.
 
     Args:
-        beside: called with the name of each file that was read, while the last of it is stored.
+        beside: told each file that was read, with its tables, while the last of it is stored.
         settled_s: of a file written to since, the rest of an unfinished last line is waited for.
     """
     claims, report = claims or Claims(), ImportReport(settled_s=settled_s)
@@ -79,14 +80,13 @@ def import_logs(
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report, check)
         writer = Writer(store, retry=False, gather=OPEN_BYTES if store.bulk else GATHER_BYTES)
-        order = in_turn(found)
-        chain = Succession(partial(_put_end, writer, report), order=list(map(shown, order)))
+        names = in_turn(found)
+        chain = Succession(partial(_put_end, writer, report), order=[*map(shown, names)])
         try:
-            for name in order:
+            for name in names:
                 check()
-                size = found[name]
                 report.files += 1
-                if not size:
+                if not found[name]:
                     report.notes.append(f"{shown(name)}: no lines yet")
                     continue
                 place = places.of(name)
@@ -95,16 +95,25 @@ def import_logs(
                         known = zone or places.zone(place), file.changed_at()
                         source = SourceInfo(file.name, label, *known, store.salt)
                         store.add_source(file.name, place.kind, file.name, label, source.zone)
+                        titles = _watched(file)
                         _import(store, writer, source, file, place, report, bar, claims, chain)
-                        beside(name)
+                        beside(name, titles)
                         # The next reader, of this or a copy, goes on from what is stored.
                         writer.flush()
-                bar.done(size)
+                bar.done(found[name])
             chain.close()
             writer.flush()
         finally:
             writer.stop()
     return report
+
+
+def _watched(file: LogFile) -> Titles:
+    """What tables are seen in a file while it is read."""
+    titles = Titles()
+    if isinstance(file, LocalFile):
+        file.watch = titles.seen
+    return titles
 
 
 class _Places:

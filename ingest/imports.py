@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from data import queries
 from data.errors import SourceError
 from data.store import Store
-from ingest.bench_read import BenchFile, look
+from ingest.bench_read import BenchFile, Titles, look
 from ingest.claims import Claims
 from ingest.importer import SETTLED_S, ImportReport, Progress, import_logs
 from ingest.leaving_out import left_out
@@ -114,14 +114,14 @@ class _Tables:
         self._maps = maps
         self._found = _Found()
 
-    def look(self, name: str) -> None:
-        """Search one of them, once."""
+    def look(self, name: str, titles: Titles | None = None) -> None:
+        """Search one of them, once; `titles`: what was seen of it already."""
         path = Path(name)
         if path not in self._left:
             return
         self._left.remove(path)
         try:
-            file = look(path, self._maps)
+            file = look(path, self._maps, titles=titles)
         except SourceError as error:
             self._found.notes.append(str(error))
             return

@@ -13,12 +13,19 @@ from ingest.runs import Run
 from parsers import windows
 from parsers.lines import FEW_LINES
 from parsers.record_search import PRINTED
-from parsers.records import CHOICES, ENGINE, HIT_RATE_SCOPE, KIND, SAMPLES, is_constant
+from parsers.records import (
+    CHOICES,
+    ENGINE,
+    HIT_RATE_SCOPE,
+    KIND,
+    SAMPLES,
+    constant,
+    is_constant,
+)
 from parsers.windows import Measured, Rank, RunClock
 
 _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_rank"}
 _PREALLOCATED = ('"#prealloc-req"', '"pre-allocated usage"')
-_NONE = {name: pl.Series(name, [None], dtype=dtype) for name, dtype in SAMPLES.items()}
 _RANK_NAMES = list(_RANK_COLUMNS.values())
 _ONE_RANK = [*_RANK_NAMES, "engine_index"]
 
@@ -66,11 +73,6 @@ def with_columns(rows: pl.DataFrame, *columns: pl.Series) -> pl.DataFrame:
     for column in columns:
         changed.replace_column(rows.get_column_index(column.name), column)
     return changed
-
-
-def constant(name: str, value: object, dtype: pl.DataType, n: int) -> pl.Series:
-    """A column that says the same n times."""
-    return pl.Series(name, [value], dtype=dtype).new_from_index(0, n)
 
 
 def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, int | None]:
@@ -199,6 +201,5 @@ def _default_interval(rows: pl.DataFrame) -> float:
 def complete(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with every contract column, those that no line of the block had as null."""
     known = set(rows.columns)
-    return rows.hstack(
-        [none.new_from_index(0, rows.height) for name, none in _NONE.items() if name not in known]
-    )
+    missing = [(name, dtype) for name, dtype in SAMPLES.items() if name not in known]
+    return rows.hstack([constant(name, None, dtype, rows.height) for name, dtype in missing])

@@ -318,7 +318,7 @@ class Pipeline:
             return records.empty(records.SAMPLES), late
         whole = done[0] if len(done) == 1 else pl.concat(done).sort("byte_offset")
         places = (
-            measure.constant(name, value, records.TEXT, whole.height)
+            records.constant(name, value, records.TEXT, whole.height)
             for name, value in self._place.items()
         )
         whole = measure.with_columns(whole, *places)

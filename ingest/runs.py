@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -106,6 +106,15 @@ class Run:
         said = ts.isoformat()  # texts of this form sort as their times do
         if before_end and (self.latest is None or said > self.latest):
             self.latest = said
+
+    def saw_all(self, places: Iterable[tuple[int, datetime | None]]) -> None:
+        """The same for many lines at once."""
+        told = [(off, ts) for off, ts in places if ts is not None]
+        if told:
+            self.saw(*min(told))
+        if before := [(ts, off) for off, ts in told if self.end_off is None or off <= self.end_off]:
+            ts, off = max(before)
+            self.saw(off, ts)
 
     def end(self, state: str, off: int, ts: datetime | None) -> None:
         """Ends the run once; what follows the first end is its consequence."""

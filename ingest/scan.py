@@ -14,12 +14,13 @@ from parsers.access_forms import MARK, AccessForms, Taken
 from parsers.block_text import BARE, LEFT, SAMPLE, STAMPED, Kinds, Text
 from parsers.forms import Bools
 from parsers.kernels import Block
-from parsers.lines import FEW_LINES
+from parsers.lines import FEW_LINES, any_of
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
 
 _COUNTED_BYTES = 1 << 20
 GATES = [*sglang.GATES, *vllm.GATES]
+_ANY_GATE = any_of(GATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ def _looks(lines: pl.Series) -> tuple[Bools, Bools]:
         samples = [any(gate in text for gate in GATES) for text in texts]
         return np.array(samples, np.bool_), np.array([MARK in t for t in texts], np.bool_)
     found = lines.to_frame("line").select(
-        sample=pl.col("line").str.contains_any(GATES),
+        sample=pl.col("line").str.contains(_ANY_GATE),
         access=pl.col("line").str.contains(MARK, literal=True),
     )
     return found["sample"].to_numpy(writable=True), found["access"].to_numpy()

@@ -153,7 +153,7 @@ def numbered(found: Access, first: int) -> Access:
 
 def _last_stamp(text: Text) -> str | None:
     """A block's last stamp."""
-    last = text.last()["line"].to_list()
+    last = text.last()
     for line in reversed(last):
         if match := _compiled_stamp().search(line):
             return match[1]

@@ -58,24 +58,21 @@ class Text:
         """All lines but those of which a form knows that they print no stamp."""
         return self._with(SAMPLE, STAMPED)
 
-    def last(self) -> pl.DataFrame:
-        """The last lines, all as `rest` has them."""
+    def last(self) -> list[str]:
+        """The texts of the last lines, as `rest` has them."""
         if self.block is None:
-            return self.rest.tail(_TAIL)
-        return self._with(SAMPLE, STAMPED, BARE, start=max(0, self.height - _TAIL))
+            return self.rest["line"].tail(_TAIL).to_list()
+        at = np.arange(max(0, self.height - _TAIL), self.height)
+        return lines.apart(lines.of_block(self.block, at), "\r")["line"].to_list()
 
-    def _with(self, *kinds: int, start: int = 0) -> pl.DataFrame:
+    def _with(self, *kinds: int) -> pl.DataFrame:
         """The rest together with lines of these kinds that a form has read."""
         if self.block is None or self.kinds is None:
             return self.rest
-        wanted = np.isin(self.kinds[start:], kinds)
-        at = np.flatnonzero(wanted) + start
+        at = np.flatnonzero(np.isin(self.kinds, kinds))
         sample = pl.Series(self.kinds[at] == SAMPLE)
         taken = lines.of_block(self.block, at, self.first).with_columns(
             sample=sample, access=~sample
         )
-        rest = self.rest
-        if start:
-            rest = rest.filter(pl.col("no") >= self.first + start)
-        both = pl.concat([rest, taken.select(rest.columns)])
+        both = pl.concat([self.rest, taken.select(self.rest.columns)])
         return both.sort("off", maintain_order=True)

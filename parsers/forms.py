@@ -19,6 +19,7 @@ import polars as pl
 from parsers import kernels, keyvalue
 from parsers.kernels import Block
 from parsers.keyvalue import Field
+from parsers.records import TEXT, constant
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -79,7 +80,7 @@ def texts(block: Block, starts: Ints, ends: Ints) -> pl.Series:
     """Texts of a block; most are like one before, which is read once."""
     code, firsts = kernels.distinct(block, starts, ends, len(block.data))
     few = read(block, starts[firsts], ends[firsts])
-    return few.new_from_index(0, len(code)) if len(few) == 1 else few.gather(code)
+    return constant("", few[0], TEXT, len(code)) if len(few) == 1 else few.gather(code)
 
 
 def read(block: Block, starts: Ints, ends: Ints) -> pl.Series:

@@ -55,6 +55,8 @@ def _library() -> ctypes.CDLL | None:
     return None
 
 
+_memchr = ctypes.CDLL(None).memchr  # of the C library
+_memchr.argtypes, _memchr.restype = [_BYTES, ctypes.c_int, ctypes.c_size_t], _POINTER
 _LIBRARY = _library()
 BUILT = _LIBRARY is not None
 
@@ -95,6 +97,11 @@ class Block:
     def ended(self) -> int:
         """How many have a newline."""
         return len(self.starts) - (len(self.data) > 0 and not self.data.endswith(b"\n"))
+
+
+def holds(data: bytes, byte: int) -> bool:
+    """Whether a byte is somewhere in it: told while other threads go on, unlike by `in`."""
+    return _memchr(data, byte, len(data)) is not None
 
 
 def newlines(data: bytes) -> Ints:

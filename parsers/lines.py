@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,12 @@ def _lines(data: bytes) -> pl.DataFrame:
     return pl.read_lines(data)
 
 
+def any_of(texts: Iterable[str]) -> str:
+    """A pattern for lines that hold one of these texts: polars keeps it, where it would make what
+    `contains_any` looks for anew each time."""
+    return "|".join(map(pl.escape_regex, texts))
+
+
 def is_open(data: bytes, encoding: str | None) -> bool:
     """Whether the last line of a block has no newline yet."""
     # In UTF-16 of Windows a block may end with the first half of a newline: blocks are cut there.
@@ -137,7 +144,10 @@ def apart(text: pl.DataFrame, mark: str, width: int = 1) -> pl.DataFrame:
     Args:
         width: bytes of the file for one byte of text.
     """
-    several = text["line"].str.strip_chars_end("\r").str.contains(mark, literal=True)
+    several = text["line"].str.contains(mark, literal=True)
+    if not several.any():
+        return text
+    several &= text["line"].str.strip_chars_end("\r").str.contains(mark, literal=True)
     if not several.any():
         return text
     size = (pl.element().str.len_bytes().cast(pl.Int64) + 1) * width

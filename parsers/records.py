@@ -9,12 +9,13 @@ value is null, never zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import polars as pl
 
 Schema = dict[str, pl.DataType]
+_SHARED_ROWS = 1 << 17  # of columns that say the same
 
 TIME = pl.Datetime("us")
 TEXT, INT, BIG, REAL, BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float64(), pl.Boolean()
@@ -257,6 +258,18 @@ def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
 def empty(schema: Schema) -> pl.DataFrame:
     """A frame of this schema without rows."""
     return _empty(tuple(schema.items()))
+
+
+def constant(name: str, value: object, dtype: pl.DataType, n: int) -> pl.Series:
+    """A column that says the same n times. Columns of much the same length share their memory."""
+    if n > _SHARED_ROWS:
+        return pl.Series(name, [value], dtype=dtype).new_from_index(0, n)
+    return _long(value, dtype, 1 << n.bit_length()).slice(0, n).alias(name)
+
+
+@lru_cache(32)
+def _long(value: object, dtype: pl.DataType, rows: int) -> pl.Series:
+    return pl.Series([value], dtype=dtype).new_from_index(0, rows)
 
 
 def is_constant(values: pl.Series) -> bool:

@@ -322,6 +322,7 @@ class _Usual:
     """The usual length of a rank's windows: the median of the last ones before a line."""
 
     known: Floats  # window lengths; before the block's own _HISTORY older ones, NaN where none is
+    shortest: float
 
     @classmethod
     def of(cls, estimates: Floats, rank: Rank) -> _Usual:
@@ -330,7 +331,8 @@ class _Usual:
         filled = known[np.maximum.accumulate(np.where(missing, 0, np.arange(len(known))))]
         rank.estimates = filled[~np.isnan(filled)][-_HISTORY:].tolist()
         older = len(known) - len(estimates)
-        return cls(np.concatenate([np.full(_HISTORY - older, np.nan), filled]))
+        known = np.concatenate([np.full(_HISTORY - older, np.nan), filled])
+        return cls(known, float(np.fmin.reduce(known, initial=np.inf)))
 
     def is_idle(self, silence: Floats, at: Ints, windows: int = IDLE_WINDOWS) -> Bools:
         """Whether silences (seconds) before the decode lines number `at` were idle: longer than
@@ -339,13 +341,13 @@ class _Usual:
         Most are shorter than a stamp can tell, so medians are taken for the few others only.
         """
         out = np.zeros(len(silence), bool)
-        shortest = np.fmin.reduce(self.known, initial=np.inf)
-        long = np.flatnonzero(silence > max(0.0, windows * shortest))
+        long = np.flatnonzero(silence > max(0.0, windows * self.shortest))
         if len(long):
             before = np.lib.stride_tricks.sliding_window_view(self.known, _HISTORY)[at[long]]
             usual = np.full(len(long), np.inf)
             whole = ~np.isnan(before[:, 0])
-            usual[whole] = np.median(before[whole], axis=1)
+            middle = _HISTORY // 2  # _HISTORY is odd
+            usual[whole] = np.partition(before[whole], middle, axis=1)[:, middle]
             some = ~whole & ~np.isnan(before[:, -1])  # a rank's first lines
             usual[some] = np.nanmedian(before[some], axis=1)
             out[long] = silence[long] > windows * usual
@@ -384,6 +386,6 @@ def _floats(rows: pl.DataFrame, *names: str) -> list[Floats]:
     for name in names:
         column = rows[name].cast(pl.Float64)
         if column.null_count():
-            column = column.set(column.is_null(), np.nan)
+            column = column.fill_null(np.nan)
         found.append(column.to_numpy())
     return found

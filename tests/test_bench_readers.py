@@ -6,11 +6,19 @@ The values are those that the files under corpus/bench print, in the unit of the
 from __future__ import annotations
 
 import json
+import re
+import tempfile
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ingest.bench_read import Titles
+from ingest.sources.file import LocalFile
 from parsers.bench.frames import frame, rows
 from parsers.bench.points import Found
 from parsers.bench.read import NoJson, read
@@ -314,3 +322,20 @@ def test_no_secret_is_told_as_a_header_or_a_title(text: str) -> None:
     assert found is not None
     assert found.points[0]["output_tok_s"] == 100
     assert "livekey7731" not in repr(found)
+
+
+@given(cuts=st.lists(st.integers(1, 340)), again=st.booleans())
+def test_tables_are_found_however_a_log_is_read(cuts: list[int], again: bool) -> None:
+    """In pieces that end anywhere or begin anew with their line; the rest is read at the end."""
+    title = b"============ Serving Benchmark Result ============\n"
+    data = b"a line = 1\n" * 3 + title + b"x" * 90 + b"\n" + title * 2 + b"the end\n" * 9
+    ends, titles = sorted({0, *cuts}), Titles()
+    with tempfile.NamedTemporaryFile() as named:
+        Path(named.name).write_bytes(data)
+        with closing(LocalFile(Path(named.name))) as file:
+            file.watch = titles.seen
+            for start, end in pairwise(ends):
+                start = data.rfind(b"\n", 0, start) + 1 if again else start
+                file.read(start, end - start)
+            file.watch = None
+            assert titles.of(file, len(data)) == [m.start() for m in re.finditer(b" Bench", data)]

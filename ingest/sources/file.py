@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ class LocalFile(LogFile):
     """An open regular file of this machine."""
 
     shared = True
+    watch: Callable[[int, bytes], object] | None = None  # sees what is read, and where
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,6 +55,8 @@ class LocalFile(LogFile):
                 data += more
         except OSError as error:
             raise _unreadable(self.path, error) from error
+        if self.watch is not None:
+            self.watch(offset, data)
         return data
 
     def identity(self) -> tuple[int, int]:
