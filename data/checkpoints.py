@@ -43,43 +43,39 @@ def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(con.execute("SELECT hash, text FROM checkpoint_texts").fetchall())
 
 
-def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> Checkpoint | None:
-    """The latest checkpoint of the generation that was read last under this path."""
+def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> tuple[int, Checkpoint | None]:
+    """The highest seq under this path, 0 if it was never read; and the latest checkpoint of the
+    generation that was read last under it, unless that has moved on under another name since."""
     row = con.execute(
-        f"SELECT arg_max(file_id, seq) FROM checkpoints WHERE path = {literal(path)}"
+        f"SELECT max(seq), arg_max(file_id, seq) FROM checkpoints WHERE path = {literal(path)}"
     ).fetchone()
     if row is None or row[0] is None:
-        return None
-    last = _at(con, row[0], latest_seq(con, row[0]))
-    # The file may have moved on under another name since.
-    return last if last.path == path else None
+        return 0, None
+    last = _from(con, row[1], row[0])
+    return int(row[0]), last if last.path == path else None
 
 
-def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
-    """The latest checkpoint of the generation that a source read last."""
+def last_of_source(
+    con: duckdb.DuckDBPyConnection, source_id: str
+) -> tuple[datetime, Checkpoint | None]:
+    """When the source was read last, UTC, long ago if it never was; and the latest checkpoint of
+    the generation that it read last."""
     row = con.execute(
-        'SELECT arg_max((file_id, seq), ("at", seq)) FROM checkpoints '
-        f"WHERE source_id = {literal(source_id)} AND byte_offset > 0"
+        'SELECT max("at"), arg_max((file_id, seq), ("at", seq)) FILTER (WHERE byte_offset > 0) '
+        f"FROM checkpoints WHERE source_id = {literal(source_id)}"
     ).fetchone()
-    return _at(con, *row[0]) if row and row[0] else None
+    if row is None or row[0] is None:
+        return datetime.fromtimestamp(0, UTC), None
+    return row[0].replace(tzinfo=UTC), _from(con, *row[1]) if row[1] else None
 
 
-def _at(con: duckdb.DuckDBPyConnection, file_id: str, seq: int) -> Checkpoint:
-    """One checkpoint. States are long: what is looked for is found without them first."""
-    row = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints WHERE file_id = {literal(file_id)} AND seq = {seq}"
-    ).fetchone()
-    assert row is not None
-    return Checkpoint(*row)
-
-
-def read_at(con: duckdb.DuckDBPyConnection, source_id: str) -> datetime:
-    """When the source was read last, UTC; long ago if it never was."""
-    row = con.execute(
-        f'SELECT max("at") FROM checkpoints WHERE source_id = {literal(source_id)}'
-    ).fetchone()
-    found: datetime | None = row[0] if row else None
-    return found.replace(tzinfo=UTC) if found else datetime.fromtimestamp(0, UTC)
+def _from(con: duckdb.DuckDBPyConnection, file_id: str, seq: int) -> Checkpoint:
+    """The latest checkpoint of a generation, which is not before `seq`. States are long: what is
+    looked for is found without them first."""
+    rows = con.execute(
+        f"SELECT {_COLUMNS} FROM checkpoints WHERE file_id = {literal(file_id)} AND seq >= {seq}"
+    ).fetchall()
+    return max((Checkpoint(*row) for row in rows), key=lambda checkpoint: checkpoint.seq)
 
 
 def begin_like(con: duckdb.DuckDBPyConnection, head: bytes, most: int) -> Iterator[Checkpoint]:
@@ -89,17 +85,31 @@ def begin_like(con: duckdb.DuckDBPyConnection, head: bytes, most: int) -> Iterat
         head: the first `most` bytes of a file, or all that it has. A fingerprint is of so many;
             of a file of which fewer were read it is of all these.
     """
-    whole = f"len = {most} AND fingerprint = {literal(_hash(head))}"
+    like = (
+        f"(len = {most} AND fingerprint = {literal(_hash(head))}) "
+        f'OR (len < {most} AND len = "end" AND len BETWEEN 1 AND {len(head)})'
+    )
+    known = (
+        "SELECT DISTINCT file_id, fingerprint, len FROM (SELECT file_id, fingerprint, "
+        f'fingerprint_len AS len, byte_offset AS "end" FROM checkpoints) WHERE {like}'
+    )
+    found = [
+        literal(file_id)
+        for file_id, fingerprint, length in con.execute(known).fetchall()
+        if length == most or _hash(head[:length]) == fingerprint
+    ]
+    if not found:
+        return
     rows = con.execute(
         "SELECT file_id, seq, fingerprint, len FROM (SELECT file_id, max(seq) AS seq, "
         "arg_max(fingerprint, seq) AS fingerprint, arg_max(fingerprint_len, seq) AS len, "
-        'arg_max(byte_offset, seq) AS "end" FROM checkpoints GROUP BY file_id) '
-        f'WHERE {whole} OR (len < {most} AND len = "end" AND len BETWEEN 1 AND {len(head)}) '
-        'ORDER BY "end" DESC'
+        'arg_max(byte_offset, seq) AS "end" FROM checkpoints '
+        f"WHERE file_id IN ({', '.join(found)}) GROUP BY file_id) "
+        f'WHERE {like} ORDER BY "end" DESC'
     ).fetchall()
     for file_id, seq, fingerprint, length in rows:
         if length == most or _hash(head[:length]) == fingerprint:
-            yield _at(con, file_id, seq)
+            yield _from(con, file_id, seq)
 
 
 def _hash(data: bytes) -> str:
@@ -120,10 +130,4 @@ def latest_seq(con: duckdb.DuckDBPyConnection, file_id: str) -> int:
     row = con.execute(
         f"SELECT max(seq) FROM checkpoints WHERE file_id = {literal(file_id)}"
     ).fetchone()
-    return int(row[0]) if row and row[0] is not None else 0
-
-
-def last_seq(con: duckdb.DuckDBPyConnection, path: str) -> int:
-    """The highest seq under this path, 0 if it was never read."""
-    row = con.execute(f"SELECT max(seq) FROM checkpoints WHERE path = {literal(path)}").fetchone()
     return int(row[0]) if row and row[0] is not None else 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from data import queries
-from data.checkpoints import Checkpoint, read_at
+from data.checkpoints import Checkpoint
 from data.errors import SourceError
 from data.store import Store
 from ingest import status
@@ -152,14 +152,14 @@ class Follower(Worker):
             point = resume_point(
                 con, file, self._place, adopt_copies=False, taken=self._claims.others(file)
             )
-            last = last_of_source(con, self._source.source_id)
+            read_at, last = last_of_source(con, self._source.source_id)
             run_id = queries.latest_run(con, self._source.source_id) if point.last else None
         if run_id is not None:
             self._board.set(run_id=run_id)
         chain = Succession(self._feed.put, point.seq)
         known = point.last is not None and last is not None and point.last.file_id == last.file_id
         if last is not None and not known:
-            self._finish_before(file, target, last, chain)
+            self._finish_before(file, target, last, read_at, chain)
         before = chain.next(file.name, fresh=point.last is None)
         self._writer.flush()
         reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)
@@ -173,18 +173,17 @@ class Follower(Worker):
         self._begin(reading)
 
     def _finish_before(
-        self, file: LogFile, target: str, last: Checkpoint, chain: Succession
+        self, file: LogFile, target: str, last: Checkpoint, read_at: datetime, chain: Succession
     ) -> None:
-        """Read what came between `last` and this file."""
+        """Read what came between `last`, when the source was read last, and this file."""
         chain.seq = max(chain.seq, last.seq)
-        with self._store.cursor() as con:
-            there, earlier = unread_before(con, self._place, target, last)
-            before = read_at(con, self._source.source_id).replace(tzinfo=None)
+        there, earlier = unread_before(self._place, target, last, read_at)
         if not there:  # what was left of it is gone
             gone = last if last.finished else Reading(self._source, file, last, chain.seq)
             if isinstance(gone, Reading):
                 gone.named = last.path
-                gone.seen(before)  # a kill now must not hide what came after it
+                # A kill now must not hide what came after it.
+                gone.seen(read_at.replace(tzinfo=None))
             chain.ended(last.path, gone)
         for name in earlier:
             self._read_whole(name, target, chain)

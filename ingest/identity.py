@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import duckdb
 
@@ -56,8 +56,7 @@ def resume_point(
     must not, since the two may grow apart. Nor is a generation of `taken` adopted: another reader
     is at it.
     """
-    seq = checkpoints.last_seq(con, file.name)
-    previous = checkpoints.last_under_path(con, file.name)
+    seq, previous = checkpoints.last_under_path(con, file.name)
     if previous is not None and previous.file_id not in taken and holds(file, previous):
         return ResumePoint(_whole(con, previous), seq)
     for other in checkpoints.begin_like(con, file.read(0, HEAD_BYTES), HEAD_BYTES):
@@ -68,23 +67,28 @@ def resume_point(
     return ResumePoint(None, seq)
 
 
-def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
-    """How far the source's latest file was read, whichever that was."""
-    last = checkpoints.last_of_source(con, source_id)
-    return _whole(con, last) if last is not None else None
+def last_of_source(
+    con: duckdb.DuckDBPyConnection, source_id: str
+) -> tuple[datetime, Checkpoint | None]:
+    """When the source was read last (UTC), and how far its latest file was, whichever that was."""
+    at, last = checkpoints.last_of_source(con, source_id)
+    return at, _whole(con, last) if last is not None else None
 
 
 def unread_before(
-    con: duckdb.DuckDBPyConnection, place: Place, name: str, last: Checkpoint
+    place: Place, name: str, last: Checkpoint, read_at: datetime
 ) -> tuple[bool, list[str]]:
     """The files with lines that came after `last` and before the file `name`, oldest first.
+
+    Args:
+        read_at: when the source of `last` was read last.
 
     Returns:
         whether the file that `last` was read from is there, which then is the first of them; and
         the files. Without it those that were written to since.
     """
     found: list[str] = []
-    since = checkpoints.read_at(con, last.source_id) - _CLOCK
+    since = read_at - _CLOCK
     written: list[str] = []
     for entry in place.before(name):
         found.append(entry.name)

@@ -38,7 +38,6 @@ def answers(con: duckdb.DuckDBPyConnection) -> list[object]:
         con.execute("SELECT * FROM run_ranks ORDER BY ALL").fetchall(),
         con.execute("SELECT * EXCLUDE (state) FROM checkpoints_latest ORDER BY ALL").fetchall(),
         [checkpoints.last_under_path(con, path) for path in ("/log0", "/log1")],
-        [checkpoints.last_seq(con, path) for path in ("/log0", "/log1")],
     ]
 
 

@@ -245,7 +245,8 @@ def test_odd_names_are_stored_as_they_are(open_store: OpenStore) -> None:
         assert rows(store, "SELECT source_id, label, zone FROM sources") == [
             {"source_id": path, "label": None, "zone": "Europe/Berlin"}
         ]
-        found = checkpoints.last_under_path(con, path)
+        seq, found = checkpoints.last_under_path(con, path)
+        assert seq == 1
         assert found == replace(odd, new_texts=())
         for begins, most in ((begin, 10), (begin, 1024), (begin + b" and more", 1024)):
             assert [*checkpoints.begin_like(con, begins, most)] == [found]
