@@ -111,7 +111,7 @@ def test_an_append_to_a_full_folder_of_many_machines_is_told_and_repeated(
     with Store.open(postgres.lake(small_disk.folder / "files")) as store, store.cursor() as con:
         small_disk.fill()
         for _ in range(2):
-            with pytest.raises(StoreError, match=r"the disk is full; free some space"):
+            with pytest.raises(StoreError, match=r"the disk of data_path is full; free some space"):
                 store.append(lines, after)
         assert con.execute(count).fetchone() == (0, 0)
         small_disk.free()
