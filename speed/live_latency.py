@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from playwright.sync_api import Page  # noqa: E402
 
-from tests.server import DEADLINE_S, browser, served  # noqa: E402
+from tests.server import DEADLINE_S, browser, served_anew  # noqa: E402
 from tests.sshd import serving  # noqa: E402
 
 SAMPLE = ROOT / "data" / "samples" / "sglang-0.5.23-base" / "server.log"
@@ -85,7 +85,7 @@ def of_a_page(log: Path, source: str, home: Path, lines: int) -> list[float]:
     """The same with everything started for it; `source`: how `up` is told of the log."""
     log.write_text(start_of_sample())
     command = ("up", source, "--store", str(home / f"{log.name}.duckdb"))
-    with served(*command, env={"HOME": str(home)}) as url, browser() as chromium:
+    with served_anew(*command, env={"HOME": str(home)}) as url, browser() as chromium:
         page = chromium.new_page()
         page.goto(url)
         page.get_by_test_id("stMetric").first.wait_for(timeout=DEADLINE_S * 1000)

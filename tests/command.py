@@ -1,92 +1,70 @@
-"""The real command line in processes of its own.
-
-Commands that run to their end are forks of a process that has loaded the program: loading it costs
-more than most of them.
-"""
+"""The real command line in processes of its own: forks of one that has loaded the program."""
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests import nursery
+from tests.nursery import Process
+
+ROOT = nursery.ROOT
 COMMAND = [sys.executable, "-m", "servescope"]
-
-
-_FORKS = """
-import json, os, resource, sys, time, traceback
-import servescope, data.export, data.file_store, ingest.commands, ingest.control, ingest.imports
-for line in sys.stdin:
-    asked = json.loads(line)
-    child = os.fork()
-    if child == 0:
-        break
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-else:
-    os._exit(0)
-for number, name in enumerate([os.devnull, asked["out"], asked["err"]]):
-    os.dup2(os.open(name, os.O_RDWR), number)
-sys.stdin = open(0)
-os.chdir(asked["cwd"])
-os.environ.clear()
-os.environ.update(asked["environment"])
-time.tzset()
-resource.setrlimit(resource.RLIMIT_FSIZE, asked["file_size"])
-sys.argv = ["servescope", *asked["arguments"]]
-code = 0
-try:
-    servescope.main()
-except SystemExit as end:
-    code = end.code or 0
-except BaseException:
-    traceback.print_exc()
-    code = 1
-for stream in (sys.stdout, sys.stderr):
-    stream.flush()
-os._exit(code)  # threads of the libraries were not forked, and their ends would wait for them
-"""
-_nursery = threading.local()  # a command may wait for another one
-
-
-def _forks() -> subprocess.Popen[str]:
-    if getattr(_nursery, "process", None) is None:
-        _nursery.process = subprocess.Popen(
-            [sys.executable, "-c", _FORKS], cwd=ROOT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-    process: subprocess.Popen[str] = _nursery.process
-    return process
 
 
 def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     words = [*map(str, arguments)]
-    forks = _forks()
-    assert forks.stdin is not None
-    assert forks.stdout is not None
-    with tempfile.TemporaryDirectory() as folder:
-        out, err = Path(folder, "out"), Path(folder, "err")
-        out.touch()
-        err.touch()
-        asked = {
-            "arguments": words, "cwd": str(cwd or ROOT), "out": str(out), "err": str(err),
-            "environment": dict(os.environ),
-            "file_size": resource.getrlimit(resource.RLIMIT_FSIZE),  # a test stands for a full disk
-        }  # fmt: skip
-        forks.stdin.write(json.dumps(asked) + "\n")
-        forks.stdin.flush()
-        code = int(forks.stdout.readline())
-        return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+    with ExitStack() as stack:
+        out, err = (stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2))
+        code = start(words, out, err, cwd=cwd).wait()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess(words, code, out.read(), err.read())
+
+
+def start(
+    arguments: Sequence[str | Path],
+    out: IO[str] | IO[bytes],
+    err: IO[str] | IO[bytes],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    loaded: Sequence[str] = (),
+) -> Process:
+    """Run a command that prints into these files; its standard input is empty."""
+    with open(os.devnull) as nothing:
+        return Process(
+            [*map(str, arguments)], cwd=cwd or ROOT, env={**os.environ, **(env or {})},
+            files=(nothing, out, err), loaded=loaded,
+        )  # fmt: skip
+
+
+@contextmanager
+def started(
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    loaded: Sequence[str] = nursery.UP,
+) -> Iterator[tuple[Process, IO[str]]]:
+    """A command until the block ends, at the latest, and what it prints."""
+    reads, writes = os.pipe()
+    with os.fdopen(reads) as said:
+        with os.fdopen(writes, "w") as out:
+            process = start(arguments, out, out, cwd=cwd, env=env, loaded=loaded)
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.wait()
 
 
 def fails(*arguments: str | Path) -> str:
@@ -104,21 +82,16 @@ class Up:
     """A running `servescope up`."""
 
     url: str
-    process: subprocess.Popen[str]
+    process: Process
 
 
 @contextmanager
 def up(*arguments: str | Path) -> Iterator[Up]:
     """Run `servescope up` on a free port until the block ends, then end it like Ctrl-C."""
-    command = [*COMMAND, "up", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    with process:
+    with started("up", *arguments, "--port", "0") as (process, said):
+        line = said.readline()
+        assert line.startswith("Servescope: http://127.0.0.1:"), line
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("Servescope: http://127.0.0.1:"), line
             yield Up(line.split()[1], process)
         finally:
             process.send_signal(signal.SIGINT)

@@ -7,15 +7,19 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from playwright.sync_api import Browser, sync_playwright
 
+from tests import command, nursery
+from tests.nursery import Process
+
 DEADLINE_S = 90.0
+_VISITED = (*nursery.UP, *nursery.PAGES)  # a browser comes
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 BROWSER_ARGS = [
     "--headless",
@@ -37,25 +41,37 @@ def served(
     port: int | None = None,
 ) -> Iterator[str]:
     """Run `servescope ARGUMENTS` until the block ends; gives the address it prints."""
-    command = [sys.executable, "-m", "servescope", *arguments, "--port", str(port or free_port())]
+    words = [*arguments, "--port", str(port or free_port())]
+    with command.started(*words, cwd=cwd, env=env, loaded=_VISITED) as (process, said):
+        yield from _served(process, said)
+
+
+@contextmanager
+def served_anew(
+    *arguments: str, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> Iterator[str]:
+    """The same as a process that loads the program itself, as a user's does."""
     process = subprocess.Popen(
-        command, cwd=cwd, env={**os.environ, **(env or {})}, text=True,
+        [*command.COMMAND, *arguments, "--port", str(free_port())],
+        cwd=cwd, env={**os.environ, **(env or {})}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     assert process.stdout is not None
-    try:
-        line = process.stdout.readline()  # pytest's timeout ends a silent process
-        assert line.startswith("Servescope: http://"), line + process.stdout.read()
-        url = line.split()[1]
-        wait_until(lambda: _answers(url), "the server answers")
-        yield url
-        process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 0, process.stdout.read()
-    finally:
-        if process.poll() is None:
+    with process:
+        try:
+            yield from _served(process, process.stdout)
+        finally:
             process.kill()
-            process.wait()
-        process.stdout.close()
+
+
+def _served(process: Process | subprocess.Popen[str], said: IO[str]) -> Iterator[str]:
+    line = said.readline()  # pytest's timeout ends a silent process
+    assert line.startswith("Servescope: http://"), line + said.read()
+    url = line.split()[1]
+    wait_until(lambda: _answers(url), "the server answers")
+    yield url
+    process.send_signal(signal.SIGINT)
+    assert process.wait(DEADLINE_S) == 0, said.read()
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from dashboard.access import LOCAL_HOSTS, refusal
-from tests.server import served
+from tests.server import served_anew
 
 HOSTILE = """
 [server]
@@ -84,7 +84,7 @@ def test_a_broken_config_file_is_not_even_read(tmp_path: Path) -> None:
 
 def test_a_real_server_in_a_hostile_folder_serves_this_machine_only(hostile_folder: Path) -> None:
     store = hostile_folder / "store.duckdb"
-    with served("up", "--store", str(store), cwd=hostile_folder, env=ENVIRONMENT) as url:
+    with served_anew("up", "--store", str(store), cwd=hostile_folder, env=ENVIRONMENT) as url:
         place = url.removeprefix("http://")
         port = int(place.split(":")[1])
         assert listening_addresses(port) == {"0100007F"}
