@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -202,12 +202,11 @@ def _attach(
     con.execute(f"ATTACH {literal('ducklake:postgres:' + place.conninfo)} AS {NAME} ({how})")
 
 
-def tidying(*, at_once: bool) -> Iterator[str]:
+def tidying(before: datetime) -> Iterator[str]:
     """Statements that write inlined rows out, merge small files, and delete what is no longer read.
 
-    `at_once`: also what a question of now may still read.
+    `before`: what was replaced before it, by the clock of PostgreSQL, may be deleted.
     """
-    before = datetime.now(UTC) - (timedelta() if at_once else KEPT)
     old = f"older_than => TIMESTAMPTZ '{before.isoformat(sep=' ')}'"
     for call in (
         f"ducklake_flush_inlined_data('{NAME}')",

@@ -11,6 +11,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 
 import psycopg
 
@@ -172,6 +173,12 @@ class LakeSession:
         where = f" from {host}" if host else ""
         who = program or "another process"
         return f"{who} (connection {pid}{where}, since {since})" if pid else "another process"
+
+    def now(self) -> datetime:
+        """What PostgreSQL's clock says: it stamps every commit, ours may be wrong."""
+        (now,) = self.ask("SELECT now()")
+        assert isinstance(now, datetime)
+        return now
 
     def ask(self, query: str) -> tuple[object, ...]:
         """The one row of a question."""

@@ -222,8 +222,9 @@ class LakeStore(Store):
 
         `at_once`: also what a question of now may still read.
         """
+        now = self._session.now()
         with contextlib.closing(self.cursor()) as con:
-            for statement in lake.tidying(at_once=at_once):
+            for statement in lake.tidying(now if at_once else now - lake.KEPT):
                 try:
                     self._tidied(con, statement)
                 except BusyError:  # rows that are written out may be among deleted ones

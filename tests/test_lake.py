@@ -11,7 +11,9 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import duckdb
 import psycopg
@@ -137,6 +139,26 @@ def test_upkeep_changes_no_answer(two: tuple[Store, Store]) -> None:
         rows = con.execute("SELECT n_decode FROM run_summary WHERE run_id = 'upkeep'").fetchall()
     assert rows == [(5,)]
     assert one.size_bytes() > 0
+
+
+def test_a_clock_that_is_ahead_deletes_nothing_too_early(
+    location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(hours=1)
+
+    with Store.open(location) as store, store.cursor() as con:
+        assert isinstance(store, lake_store.LakeStore)
+        snapshots = "SELECT count(*), min(snapshot_id) FROM lake.snapshots()"
+        store.append(samples([decode(1, run_id="clock")]), None)
+        before = con.execute(snapshots).fetchall()[0]
+        monkeypatch.setattr(lake, "datetime", Ahead)
+        store.tidy()
+        count, first = con.execute(snapshots).fetchall()[0]
+        assert count >= before[0]
+        assert first == before[1]
 
 
 def test_one_process_is_elected_for_upkeep(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
