@@ -39,7 +39,8 @@ $(BIN)/python:
 $(VENV)/.installed: requirements.txt pyproject.toml setup.py parsers/kernels.c | $(BIN)/python
 	echo "Installing Servescope into $(VENV) ..."
 	$(PIP_INSTALL) -r requirements.txt
-	PYTHONWARNINGS=ignore $(PIP_INSTALL) --no-deps --editable .
+	# As a plain path: the other way runs a program of its own at each start of Python.
+	PYTHONWARNINGS=ignore $(PIP_INSTALL) --no-deps --config-settings editable_mode=compat --editable .
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c 'import servescope, dashboard.app, ingest.imports'
 	touch $@
 

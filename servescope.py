@@ -6,6 +6,7 @@ Imports are made where a command needs them: `servescope runs` must not wait for
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -77,6 +78,7 @@ OutputOption = Annotated[
 
 def main() -> None:
     """The console script: what the user can act on is one line on standard error."""
+    gc.set_threshold(50_000, 20, 50)  # most of what a start loads stays
     try:
         try:
             app()

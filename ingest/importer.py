@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -29,6 +30,7 @@ from ingest.sources.places import place_of
 from ingest.succession import Succession
 from ingest.writer import Writer
 
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
 GATHER_BYTES = 64 << 20
 OPEN_BYTES = 4 * GATHER_BYTES  # where rows are inserted as they come, and wait in no queue
 SETTLED_S = 60.0  # a file written to since may get the rest of its last line yet
@@ -74,8 +76,8 @@ def import_logs(
         settled_s: of a file written to since, the rest of an unfinished last line is waited for.
     """
     claims, report = claims or Claims(), ImportReport(settled_s=settled_s)
-    if store.bulk:  # what is loaded by now stays, and need not be looked at again and again
-        gc.freeze()
+    if store.bulk:
+        _keep_memory()
     with closing(_Places()) as places, between_steps() as check:
         found = _readable(locations, places, report)
         bar = _Bar(progress, sum(found.values()), report, check)
@@ -106,6 +108,17 @@ def import_logs(
         finally:
             writer.stop()
     return report
+
+
+def _keep_memory() -> None:
+    """For a process that only imports."""
+    gc.freeze()  # what is loaded by now stays, and need not be looked at again and again
+    # What one block frees the next one needs: given back to the kernel, it would come again as
+    # pages that have to be cleared first.
+    with suppress(AttributeError):  # another C library than glibc
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_TRIM_THRESHOLD, 1 << 29)
+        mallopt(_MMAP_THRESHOLD, 1 << 25)
 
 
 def _watched(file: LogFile) -> Titles:
