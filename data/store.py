@@ -336,7 +336,8 @@ class Store(ABC):
         try:
             self._writer.execute(f"INSERT INTO {table} BY NAME SELECT * FROM {name}")
             if table == _LATE and not self._summed(frame):
-                self._writer.execute(summary.LATE_INTERVALS.format(late=f"* FROM {name}"))
+                late = {"late": f"* FROM {name}", "bounds": self._bounds(frame)}
+                self._writer.execute(summary.LATE_INTERVALS.format(**late))
         finally:
             self._writer.unregister(name)
             stream.frame = None  # DuckDB keeps the stream until the transaction ends
@@ -348,7 +349,8 @@ class Store(ABC):
         lists = [column.to_list() for column in frame.iter_columns()]
         self._writer.execute(f"INSERT INTO {table} ({names}) SELECT {values}", lists)
         if table == _LATE and not self._summed(frame):
-            self._writer.execute(summary.LATE_INTERVALS.format(late=values), lists)
+            late = {"late": values, "bounds": self._bounds(frame)}
+            self._writer.execute(summary.LATE_INTERVALS.format(**late), lists)
 
     def _summed(self, late: pl.DataFrame) -> bool:
         """Whether what these corrections add to the sums needed no look at the store."""
@@ -356,6 +358,19 @@ class Store(ABC):
         if sums is not None and sums.height:
             self._insert_frame("run_summary_parts", sums)
         return sums is not None
+
+    def _bounds(self, late: pl.DataFrame) -> str:
+        """Between which times and places the samples of corrected windows lie."""
+        offset = pl.col("byte_offset")
+        ends = late.select(offset.min().alias("first"), offset.max().alias("last")).row(0)
+        places = f"byte_offset BETWEEN {ends[0]} AND {ends[1]}"
+        if "run_summary_parts" in self._waiting:  # the times of the latest samples are not in yet
+            return places
+        runs = ", ".join(map(literal, late["run_id"].unique()))
+        first, last = self._writer.execute(
+            f"SELECT min(first_ts), max(last_ts) FROM run_summary_parts WHERE run_id IN ({runs})"
+        ).fetchall()[0]
+        return f"{places} AND ts BETWEEN '{first}' AND '{last}'" if first is not None else places
 
     def _insert_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> None:
         now = _now()

@@ -88,8 +88,8 @@ def _sums() -> list[pl.Expr]:
 _SUMS = _sums()
 
 # A window that was corrected after its sample was stored adds the difference in tokens and
-# seconds, where its line prints a rate: no other kind of line does. The bounds let DuckDB skip
-# every row group that cannot hold the samples.
+# seconds, where its line prints a rate: no other kind of line does. The bounds, written out, let
+# DuckDB skip every file and row group that cannot hold the samples.
 LATE_INTERVALS = """
 INSERT INTO run_summary_parts BY NAME WITH late AS MATERIALIZED (SELECT {late})
 SELECT s.run_id, dp_rank, engine_index, tp_rank, pp_rank,
@@ -107,15 +107,13 @@ FROM (
             g."window", r.*
         FROM (
             SELECT group_id, byte_offset, running_reqs, gen_tok_s, NULL AS prompt_tok_s, interval_s
-            FROM decode_rows
+            FROM decode_rows WHERE {bounds}
             UNION ALL
             SELECT group_id, byte_offset, running_reqs, gen_tok_s, prompt_tok_s, interval_s
-            FROM stats_rows
+            FROM stats_rows WHERE {bounds}
         ) r
         JOIN (SELECT DISTINCT * FROM sample_groups) g USING (group_id)
     ) s USING (file_id, byte_offset)
-    WHERE s.byte_offset >= (SELECT min(byte_offset) FROM late)
-        AND s.byte_offset <= (SELECT max(byte_offset) FROM late)
 ) s
 GROUP BY s.run_id, dp_rank, engine_index, tp_rank, pp_rank
 """

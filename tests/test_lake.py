@@ -26,7 +26,9 @@ from data.lake_place import LakePlace
 from data.migrate import HERE
 from data.retention import compact
 from data.store import Store
-from tests.frames import decode, facts, samples
+from data.summary import LATE_INTERVALS
+from parsers import records
+from tests.frames import Frames, decode, facts, samples
 from tests.growing import until
 from tests.postgres import Postgres
 
@@ -226,6 +228,8 @@ def test_opening_waits_for_no_commit(location: str) -> None:
 _WRITER = """
 import sys
 from data.store import Store
+from data.summary import LATE_INTERVALS
+from parsers import records
 from tests.frames import decode, samples
 from tests.test_lake import FIRST, mine
 store = Store.open(sys.argv[1])
@@ -427,3 +431,32 @@ def test_what_is_deleted_is_so_while_others_append(two: tuple[Store, Store]) -> 
     with one.cursor() as con:
         rows = con.execute("SELECT n_decode FROM run_summary WHERE run_id = 'busy'").fetchall()
     assert rows == [(appended,)]
+
+
+def test_a_late_correction_reads_the_files_of_its_run_alone(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    late = records.frame(
+        [{"run_id": "r1", "file_id": "f1", "byte_offset": 700, "interval_s": 2.5}],
+        records.INTERVALS,
+    )
+    values = "'r1' AS run_id, 'f1' AS file_id, 700 AS byte_offset, 2.5 AS interval_s"
+    with Store.open(postgres.lake(tmp_path)) as store:
+        for hour in range(3):
+            names = {"run_id": f"r{hour}", "file_id": f"f{hour}"}
+            rows = [decode(3600 * hour + n, **names, byte_offset=n) for n in range(1200)]
+            store.append(samples(rows), None)
+        bounds = store._bounds(late)
+        with store.cursor() as con:
+            con.execute("BEGIN TRANSACTION")
+            query = LATE_INTERVALS.format(late=values, bounds=bounds)
+            plan = con.execute(f"EXPLAIN ANALYZE {query}").fetchall()[0][1]
+            con.execute("ROLLBACK")
+        assert sum(map(int, re.findall(r"Total Files Read:? *(\d+)", plan))) == 1
+        store._recent.forget()
+        store.append(Frames(intervals=late), None)
+        with store.cursor() as con:
+            asked = "SELECT run_id, gen_tokens FROM run_summary ORDER BY run_id"
+            assert con.execute(asked).fetchall() == [
+                ("r0", 120_000.0), ("r1", 120_150.0), ("r2", 120_000.0),
+            ]  # fmt: skip
