@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -14,6 +15,7 @@ import typer
 from typer.core import TyperOption
 
 import servescope
+from data.lake_place import LakePlace
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("dashboard", "parsers", "ingest", "data", "speed", "tests")
@@ -109,3 +111,19 @@ def test_the_readme_names_only_what_exists() -> None:
     assert set(re.findall(r"\bmake ([a-z]+)", text)) <= set(targets)
     links = re.findall(r"\]\(((?!https?:)[^)#]+)\)", text)
     assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_units_of_a_fleet_set_what_they_say() -> None:
+    text = (ROOT / "docs" / "fleet.md").read_text(encoding="utf-8")
+    units = [unit for unit in re.findall(r"```ini\n(.*?)```", text, re.DOTALL) if "Exec" in unit]
+    assert len(units) == 2
+    for unit in units:
+        # Where it is not quoted, systemd takes what follows a space for another variable.
+        said = [shlex.split(line) for line in re.findall(r"^Environment=(.*)$", unit, re.MULTILINE)]
+        variables = dict(word.split("=", 1) for line in said for word in line)
+        assert set(variables) == {"SERVESCOPE_STORE", "PGPASSFILE"}
+        words = dict(LakePlace.parse(variables["SERVESCOPE_STORE"]).words)
+        assert words == {"host": "db", "dbname": "servescope", "user": "collector"}
+        command = re.search(r"^ExecStart=\S+/servescope (\w+)", unit, re.MULTILINE)
+        assert command is not None
+        assert command[1] in COMMANDS.commands
