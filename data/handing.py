@@ -23,8 +23,8 @@ class Stream:
 
 @contextlib.contextmanager
 def without_pandas() -> Iterator[None]:
-    """Keeps DuckDB from importing pandas and pyarrow.dataset to see whether a table is theirs:
-    a third of a second, more than any other part of the start of an import."""
+    """Keeps DuckDB from importing pandas and pyarrow.dataset to see whether a table or a parameter
+    is theirs: a third of a second, more than any other part of the start of most commands."""
     absent = [name for name in ("pandas", "pyarrow.dataset") if name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]

@@ -31,6 +31,7 @@ from data.errors import (
     SourceError,
     StoreError,
 )
+from data.handing import without_pandas
 from ingest.commands import Commands, absolute
 from ingest.opening import beside, opened
 
@@ -293,7 +294,7 @@ def connect(store: str, *, bulk: bool = False) -> Iterator[Commands | RemoteComm
     if control is not None:
         yield RemoteCommands(control)
         return
-    with opened(store, bulk=bulk) as own:
+    with without_pandas(), opened(store, bulk=bulk) as own:
         try:
             yield Commands(own)
         except duckdb.Error as error:

@@ -32,8 +32,9 @@ _NUMBER = struct.Struct("=q")
 _FILES = 5
 # What commands that run to their end load, what `up` loads, and what its first visitor has loaded.
 _COMMANDS = (
-    "servescope", "data.export", "data.file_store", "ingest.commands", "ingest.control",
-    "ingest.imports",
+    "servescope", "pyarrow", "data.bench_link", "data.export", "data.file_store",
+    "data.findings.rules", "ingest.commands", "ingest.comparing", "ingest.control",
+    "ingest.imports", "ingest.pipeline",
 )  # fmt: skip
 UP = (*_COMMANDS, "dashboard.app", "dashboard.waiting", "dashboard.web", "ingest.bench_watch")
 PAGES = ("pandas", *(f"dashboard.pages.{path.stem}" for path in ROOT.glob("dashboard/pages/*.py")))
