@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
@@ -21,6 +22,7 @@ from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
 
+_SIDE_BY_SIDE = 4  # runs
 Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
 
 
@@ -48,8 +50,9 @@ def asked(context: Context, run_ids: Sequence[str]) -> Asked:
 
 
 def loaded(context: Context, wanted: Asked) -> list[RunData]:
-    """The runs in that order."""
-    return [run_cache.loaded(context, run_id, changes) for run_id, changes in wanted]
+    """The runs in that order, read side by side."""
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        return [*pool.map(lambda one: run_cache.loaded(context, *one), wanted)]
 
 
 def samples_of(wanted: Asked) -> int:
@@ -120,6 +123,5 @@ def curves(
     """The throughput of the runs on one axis, and the names of those that it cannot hold."""
     groups = compared(_context, store, wanted).groups
     runs = [run for group in groups for run in group.runs]
-    with _context.store.cursor() as con:
-        frame, silent = aligned.series(con, runs, by)
+    frame, silent = aligned.series(_context.store, runs, by)
     return charts.aligned_figure(frame, groups, by), [run.name for run in silent]

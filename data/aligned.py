@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Final
 
-import duckdb
 import polars as pl
 
 from data import queries
 from data.run_data import RunData
+from data.store import Store
 
 READY, FIRST_REQUEST, CLOCK = "ready", "first request", "clock"
 ORIGINS: Final = (READY, FIRST_REQUEST, CLOCK)
 _POINTS: Final = 300  # of the longest run
 _ALL: Final = 900  # of all runs together: each is drawn as a line and may stand as a dot
+_SIDE_BY_SIDE: Final = 4  # runs
 _BUCKET_S: Final = 2.0  # stamps are whole seconds: a shorter one would show their rounding
 
 SERIES: Final[dict[str, pl.DataType]] = {
@@ -50,10 +52,9 @@ def origin(run: RunData, by: str) -> datetime | None:
     return start if isinstance(start, datetime) else None
 
 
-def series(
-    con: duckdb.DuckDBPyConnection, runs: Sequence[RunData], by: str
-) -> tuple[pl.DataFrame, list[RunData]]:
-    """The throughput of runs in buckets of one length.
+def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame, list[RunData]]:
+    """The throughput of runs in buckets of one length; asked side by side, since planning such a
+    question takes one core as long as answering it.
 
     Returns:
         a frame of SERIES, and the runs whose log does not tell the origin.
@@ -66,23 +67,27 @@ def series(
     seconds = [(end - start).total_seconds() for start, end in spans]
     width = max(_BUCKET_S, max(seconds) / _POINTS, sum(seconds) / _ALL)
     zero = min(start for _, start in known)
-    frames = []
-    for (run, start), (first, last) in zip(known, spans, strict=True):
+
+    def of_run(run: RunData, since: datetime, first: datetime, last: datetime) -> pl.DataFrame:
         buckets = max(1, math.ceil((last - first).total_seconds() / width))
         end = first + timedelta(seconds=buckets * width)
-        found = queries.series(con, run.card["run_id"], first, end, buckets)
-        since = zero if by == CLOCK else start
-        frames.append(
-            found.select(
-                pl.lit(run.card["run_id"]).alias("run_id"),
-                "ts",
-                ((pl.col("ts") - since).dt.total_microseconds() / 1e6).alias("at_s"),
-                "bucket",
-                "gen_tok_s",
-                "running_reqs",
-            ).cast(pl.Schema(SERIES))
-        )
-    return pl.concat(frames), silent
+        with store.cursor() as con:
+            found = queries.series(con, run.card["run_id"], first, end, buckets)
+        return found.select(
+            pl.lit(run.card["run_id"]).alias("run_id"),
+            "ts",
+            ((pl.col("ts") - since).dt.total_microseconds() / 1e6).alias("at_s"),
+            "bucket",
+            "gen_tok_s",
+            "running_reqs",
+        ).cast(pl.Schema(SERIES))
+
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        asked = [
+            pool.submit(of_run, run, zero if by == CLOCK else start, *span)
+            for (run, start), span in zip(known, spans, strict=True)
+        ]
+    return pl.concat([future.result() for future in asked]), silent
 
 
 def _span(run: RunData) -> tuple[datetime, datetime]:

@@ -98,8 +98,7 @@ def test_the_line_is_tokens_over_seconds_at_each_count(comparison: Comparison) -
 
 @pytest.mark.parametrize("by", aligned.ORIGINS)
 def test_runs_are_laid_over_each_other(store: Store, runs: list[RunData], by: str) -> None:
-    with store.cursor() as con:
-        frame, silent = aligned.series(con, runs, by)
+    frame, silent = aligned.series(store, runs, by)
     assert silent == []
     first = frame.group_by("run_id", maintain_order=True).agg(pl.col("at_s").min())["at_s"]
     # The load begins 10 s after the ready line; a bucket is 2 s long.
@@ -109,8 +108,7 @@ def test_runs_are_laid_over_each_other(store: Store, runs: list[RunData], by: st
 
 def test_a_run_without_the_moment_is_named(store: Store, runs: list[RunData]) -> None:
     unknown = RunData({**runs[0].card, "ready_at": None}, *_rest(runs[0]))
-    with store.cursor() as con:
-        frame, silent = aligned.series(con, [unknown, runs[1]], aligned.READY)
+    frame, silent = aligned.series(store, [unknown, runs[1]], aligned.READY)
     assert silent == [unknown]
     assert frame["run_id"].unique().to_list() == [runs[1].card["run_id"]]
 
@@ -146,8 +144,7 @@ def test_economics_say_what_was_put_in(comparison: Comparison) -> None:
 def test_charts_keep_the_colour_of_a_run_and_stay_small(
     store: Store, comparison: Comparison, runs: list[RunData]
 ) -> None:
-    with store.cursor() as con:
-        frame, _ = aligned.series(con, runs, aligned.READY)
+    frame, _ = aligned.series(store, runs, aligned.READY)
     figures = [
         running_figure(comparison.groups), spread_figure(comparison.groups),
         economics_figure(comparison),
