@@ -463,12 +463,10 @@ def _serve(
 
 def _comparison(runs: list[str], form: str, store: str) -> str:
     """Runs and files against the first; the store is opened only where it is asked for."""
-    from data.handing import without_pandas
-    from ingest.comparing import answer, compare_all, only_files
+    from ingest.comparing import answer_of_files, only_files
 
     if only_files(runs):
-        with without_pandas():
-            return answer(compare_all(runs), form)
+        return answer_of_files(runs, form)
     with _commands(store) as commands:
         return str(commands.compare(runs, form))
 

@@ -18,6 +18,7 @@ import polars as pl
 from data import export, report, run_data
 from data.compare import Comparison, compare, grouped
 from data.errors import CommandError, SourceError
+from data.handing import without_pandas
 from data.run_data import RunData
 from data.store import Store
 from ingest.imports import import_paths
@@ -130,6 +131,12 @@ def _with_lines(runs: list[RunData], name: str, notes: list[str]) -> list[RunDat
         n = len(runs) - len(useful)
         notes.append(f"{name}: {n} start{'s' if n > 1 else ''} without any sample left out")
     return useful
+
+
+def answer_of_files(texts: Sequence[str], form: str) -> str:
+    """The comparison of files as text, in a process that does nothing else."""
+    with without_pandas():
+        return answer(compare_all(texts), form)
 
 
 def answer(comparison: Comparison, form: str) -> str:
