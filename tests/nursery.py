@@ -19,6 +19,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -185,9 +186,10 @@ def _run() -> None:
     except BaseException:
         traceback.print_exc()
         code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the end does
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    # Threads of the libraries were not forked, and their ends would wait for them.
+    # Those of the libraries were not forked, and their ends would wait for them.
     os._exit(code if isinstance(code, int) else 1)
 
 

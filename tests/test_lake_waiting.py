@@ -16,8 +16,9 @@ import pytest
 
 from data.errors import AwayError, StoreError
 from data.store import Store
-from tests.command import COMMAND, ROOT
+from tests.command import COMMAND, ROOT, start
 from tests.growing import append, decodes, sglang_boot, until
+from tests.nursery import UP, Process
 from tests.postgres import Postgres
 
 
@@ -43,14 +44,17 @@ servescope.main()
 
 @contextlib.contextmanager
 def started(
-    folder: Path, *arguments: str, command: Sequence[str] = COMMAND
-) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A command, and the file with all that it prints."""
+    folder: Path, *arguments: str, anew: Sequence[str] = ()
+) -> Iterator[tuple[Process | subprocess.Popen[bytes], Path]]:
+    """A command, and the file with all that it prints; `anew`: how a process of its own is
+    started, which loads the program itself and ends as the interpreter ends."""
     said = folder / f"{arguments[0]}.said"
+    process: Process | subprocess.Popen[bytes]
     with said.open("wb") as out:
-        process = subprocess.Popen(
-            [*command, *arguments], cwd=ROOT, stdout=out, stderr=subprocess.STDOUT
-        )
+        if anew:
+            process = subprocess.Popen([*anew, *arguments], cwd=ROOT, stdout=out, stderr=out)
+        else:
+            process = start(arguments, out, out, loaded=UP)
     try:
         yield process, said
     finally:
@@ -111,10 +115,11 @@ def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path
 def test_they_end_when_they_are_told_to(away: Postgres, tmp_path: Path) -> None:
     log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
     append(log, sglang_boot())
+    place = "--store", location
     away.stop("immediate")
     with (
-        started(tmp_path, "up", "--port", "0", "--store", location) as (up, up_said),
-        started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
+        started(tmp_path, "up", "--port", "0", *place, anew=COMMAND) as (up, up_said),
+        started(tmp_path, "ingest", str(log), *place, anew=COMMAND) as (ingest, ingest_said),
     ):
         try:
             until(lambda: "(waiting for the store; stop" in up_said.read_text(), WAIT_S)
@@ -146,7 +151,7 @@ def test_a_server_that_stands_still_is_told_and_keeps_nobody_from_ending(
     hasty = [sys.executable, "-c", HASTY]
     arguments = "ingest", str(log), "--store", location
     with Store.open(location) as store:
-        with started(tmp_path, *arguments, command=hasty) as (ingest, said):
+        with started(tmp_path, *arguments, anew=hasty) as (ingest, said):
             until(lambda: stored(store) == 10, WAIT_S)
             told = overdue(said)
             with away.frozen():

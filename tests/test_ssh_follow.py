@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ from data.store import Store
 from ingest import backoff
 from ingest.sources import ssh
 from ingest.supervisor import SourceSpec, Supervisor
-from tests.command import ROOT
 from tests.growing import append, decodes, sglang_boot, until
+from tests.kill import nursery_of
 from tests.sshd import Sshd, serving
 
 Numbers = Callable[[], list[int]]
@@ -157,34 +156,44 @@ def test_a_frozen_host_is_given_up_and_tried_again(
     assert numbers() == list(range(20))
 
 
+_COUNTS = """
+import os, sys, threading
+from data.store import Store
+from ingest.supervisor import SourceSpec, Supervisor
+# Loaded once: each line asks for a new process, which tells its number and then what is stored.
+for _ in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)
+        store = Store.open(sys.argv[1])
+        Supervisor(store, [SourceSpec(sys.argv[2])]).start()
+        while True:
+            with store.cursor() as con:
+                print(con.execute('SELECT count(*) FROM samples').fetchone()[0], flush=True)
+            threading.Event().wait(0.05)
+    os.waitpid(child, 0)
+    print("ended", flush=True)
+"""
+
+
 def test_we_are_killed_and_started_again(
     host: Sshd, tmp_path: Path, log: Path, own_home: Path
 ) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 1000))
     store = tmp_path / "k.duckdb"
-    script = (
-        "import sys, threading\n"
-        "from pathlib import Path\n"
-        "from data.store import Store\n"
-        "from ingest.supervisor import SourceSpec, Supervisor\n"
-        "store = Store.open(Path(sys.argv[1]))\n"
-        "Supervisor(store, [SourceSpec(sys.argv[2])]).start()\n"
-        "while True:\n"
-        "    with store.cursor() as con:\n"
-        "        print(con.execute('SELECT count(*) FROM samples').fetchone()[0], flush=True)\n"
-        "    threading.Event().wait(0.05)\n"
-    )
-    for wanted in (1000, 2000, 3000):
-        command = [sys.executable, "-c", script, str(store), host.url(log)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        ) as process:
-            assert process.stdout is not None
-            for line in process.stdout:
-                if int(line) >= wanted - 900:
-                    append(log, decodes(wanted, 1000))
-                    process.kill()
-                    break
+    with nursery_of([sys.executable, "-c", _COUNTS, str(store), host.url(log)]) as nursery:
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        for wanted in (1000, 2000, 3000):
+            nursery.stdin.write("\n")
+            nursery.stdin.flush()
+            follower = int(nursery.stdout.readline())
+            while int(nursery.stdout.readline()) < wanted - 900:
+                pass
+            append(log, decodes(wanted, 1000))
+            os.kill(follower, signal.SIGKILL)
+            while nursery.stdout.readline() != "ended\n":
+                pass
     with Store.open(store) as opened, following(opened, host.url(log)), opened.cursor() as con:
         count = "SELECT count(*), count(DISTINCT kv_tokens) FROM samples"
         until(lambda: con.execute(count).fetchone() == (4000, 4000))
