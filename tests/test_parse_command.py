@@ -69,7 +69,7 @@ def test_csv_and_parquet_hold_the_samples(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_early_is_no_error(log: Path) -> None:
-    log.write_bytes(TEXT * 2000)
+    log.write_bytes(sglang_boot() + decodes(0, 2000))  # more than a pipe holds
     done = subprocess.run(
         f"{' '.join(COMMAND)} parse {log} | head -1",
         shell=True, capture_output=True, cwd=ROOT, timeout=60,
