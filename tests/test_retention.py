@@ -165,7 +165,7 @@ def test_events_stay_and_the_file_becomes_smaller(store: Store) -> None:
     store.append(facts({"seq": 1, "run_id": "r1", "end_state": "stopped"}), None)
     store.append(events({"run_id": "r1", "kind": "ready", "severity": "info"}), None)
     store.append(samples([decode(0)]), None)
-    count = 600_000
+    count = 300_000
 
     def fill(con: duckdb.DuckDBPyConnection) -> bool:
         con.execute(
