@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 
 LONG_S = 15.0
-_LOOK_S = 1.0
+LOOK_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +47,7 @@ class Patience:
                 _log.warning("%s: answered again after %.0f s", self._name, waited_s)
 
     def _watch(self) -> None:
-        while not self._stopping.wait(_LOOK_S):
+        while not self._stopping.wait(LOOK_S):
             since = min(list(self._since.values()), default=None)
             if since is not None and self.waiting is None and time.monotonic() - since > LONG_S:
                 self.waiting = (

@@ -10,10 +10,10 @@ from typing import TypeVar
 from data.errors import AwayError, CommandError
 from data.lake_place import POSTGRES, LakePlace, is_lake
 from data.store import Store
+from ingest.backoff import Backoff
 from ingest.sources import host
 
-FIRST_PAUSE_S = 0.5  # doubled with every failure up to
-MOST_PAUSE_S = 5.0
+FIRST_PAUSE_S, MOST_PAUSE_S = 1.0, 5.0
 Got = TypeVar("Got")
 
 
@@ -32,7 +32,7 @@ def patiently(
 
     `tell` hears why it has to wait, each reason once.
     """
-    pause_s, told = FIRST_PAUSE_S, set[str]()
+    backoff, told = Backoff(FIRST_PAUSE_S, MOST_PAUSE_S), set[str]()
     while True:
         try:
             return work()
@@ -40,9 +40,8 @@ def patiently(
             if str(error) not in told:
                 told.add(str(error))
                 tell(f"{error}; waiting until it does")
-            if stopping.wait(pause_s):
+            if stopping.wait(backoff.next()):
                 raise
-            pause_s = min(2 * pause_s, MOST_PAUSE_S)
 
 
 def beside(location: str) -> Path:

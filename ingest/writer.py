@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections import deque
@@ -11,6 +10,7 @@ from collections.abc import Callable
 
 from data.errors import ConflictError, StoreError
 from data.store import Store
+from ingest.backoff import Backoff
 from ingest.ledger import Append
 
 QUEUE_BYTES = 32 << 20
@@ -19,8 +19,7 @@ QUEUE_BYTES = 32 << 20
 SMALL_BYTES = 256 << 10
 SPARE_BYTES = 24 << 20  # a block that entered last is in it
 TRANSACTION_BYTES = 16 << 20
-RETRY_S = 0.5  # doubled with every failure up to
-MOST_RETRY_S = 2.0
+RETRY_S, MOST_RETRY_S = 0.5, 2.0  # between failures
 # After a commit of what is followed the writer rests twice as long as that took: the lines of fifty
 # sources come one by one, and a commit of all of them costs little more than one of each.
 REST_TIMES = 2
@@ -195,7 +194,7 @@ class Writer:
 
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
-        wait_s = RETRY_S
+        backoff = Backoff(RETRY_S, MOST_RETRY_S)
         while True:
             appends = [append for append, _, _ in entries]
             try:
@@ -216,12 +215,8 @@ class Writer:
             else:
                 self.error = None
                 return True
-            pause_s = wait_s * random.uniform(
-                0.5, 1.0
-            )  # others may have failed for the same reason
-            wait_s = min(2 * wait_s, MOST_RETRY_S)
             with self._change:
-                if not self._retry or self._change.wait_for(lambda: self._stopping, pause_s):
+                if not self._retry or self._change.wait_for(lambda: self._stopping, backoff.next()):
                     return False
 
     def _refuse(self, file_id: str, entries: list[Entry]) -> None:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.error
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -36,8 +37,8 @@ pytestmark = pytest.mark.timeout(900)
 # As the command, but not as patient.
 HASTY = """
 import data.patience, ingest.ending, servescope
-data.patience.LONG_S = 3.0
-ingest.ending.END_S = 2.0
+data.patience.LONG_S, data.patience.LOOK_S = 1.5, 0.1
+ingest.ending.END_S = 1.0
 servescope.main()
 """
 
@@ -84,52 +85,62 @@ def overdue(said: Path) -> int:
     return said.read_text().count("is there and has not answered")
 
 
-def test_they_wait_for_it_and_go_on_by_themselves(away: Postgres, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Waiting:
+    """`up` and `ingest` of one log with 30 lines, before a server that is away."""
+
+    location: str
+    up: Process | subprocess.Popen[bytes]
+    up_said: Path
+    ingest: Process | subprocess.Popen[bytes]
+    ingest_said: Path
+    start_server: Callable[[], None]
+
+    def end(self) -> tuple[int, int]:
+        """What they end with when they are told to."""
+        for process in (self.up, self.ingest):
+            process.send_signal(signal.SIGTERM)
+        return self.up.wait(60), self.ingest.wait(60)
+
+
+@pytest.fixture
+def waiting(away: Postgres, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Waiting]:
+    """The server is away until the test starts it, or ends. `param`: as `anew` of `started`."""
+    anew: Sequence[str] = getattr(request, "param", ())
     log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
+    place = "--store", location
     append(log, sglang_boot() + decodes(0, 30))
     away.stop("immediate")
     with (
-        started(tmp_path, "up", "--port", "0", "--store", location) as (up, up_said),
-        started(tmp_path, "ingest", str(log), "--store", location) as (ingest, ingest_said),
+        contextlib.ExitStack() as server,
+        started(tmp_path, "up", "--port", "0", *place, anew=anew) as (up, up_said),
+        started(tmp_path, "ingest", str(log), *place, anew=anew) as (ingest, ingest_said),
     ):
-        try:
-            until(lambda: "waiting for the store;" in up_said.read_text(), WAIT_S)
-            url = next(w for w in up_said.read_text().split() if w.startswith("http://127"))
-            status, text = page(url)
-            assert status == 200
-            assert "Waiting for the store." in text
-            assert page(f"{url}/_stcore/health", "*/*")[0] == 503
-            until(lambda: "waiting until it does" in ingest_said.read_text(), WAIT_S)
-            assert ingest_said.read_text().count("\n") == 1, "one line, however often it is tried"
-        finally:
-            away.start()
-        until(lambda: page(f"{url}/_stcore/health", "*/*") == (200, "ok"), WAIT_S)
-        assert "Waiting for the store." not in page(url)[1]
-        with Store.open(location) as store:
-            until(lambda: stored(store) == 30, WAIT_S)
-        for process in (up, ingest):
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+        server.callback(away.start)
+        until(lambda: "(waiting for the store; stop" in up_said.read_text(), WAIT_S)
+        until(lambda: "waiting until it does" in ingest_said.read_text(), WAIT_S)
+        yield Waiting(location, up, up_said, ingest, ingest_said, server.close)
 
 
-def test_they_end_when_they_are_told_to(away: Postgres, tmp_path: Path) -> None:
-    log, location = tmp_path / "server.log", away.lake(tmp_path / "files")
-    append(log, sglang_boot())
-    place = "--store", location
-    away.stop("immediate")
-    with (
-        started(tmp_path, "up", "--port", "0", *place, anew=COMMAND) as (up, up_said),
-        started(tmp_path, "ingest", str(log), *place, anew=COMMAND) as (ingest, ingest_said),
-    ):
-        try:
-            until(lambda: "(waiting for the store; stop" in up_said.read_text(), WAIT_S)
-            until(lambda: "waiting until it does" in ingest_said.read_text(), WAIT_S)
-            for process in (up, ingest):
-                process.send_signal(signal.SIGTERM)
-            assert (up.wait(60), ingest.wait(60)) == (0, 0)
-        finally:
-            away.start()
-    assert "Traceback" not in up_said.read_text() + ingest_said.read_text()
+def test_they_wait_for_it_and_go_on_by_themselves(waiting: Waiting) -> None:
+    url = next(w for w in waiting.up_said.read_text().split() if w.startswith("http://127"))
+    status, text = page(url)
+    assert status == 200
+    assert "Waiting for the store." in text
+    assert page(f"{url}/_stcore/health", "*/*")[0] == 503
+    assert waiting.ingest_said.read_text().count("\n") == 1, "one line, however often it is tried"
+    waiting.start_server()
+    until(lambda: page(f"{url}/_stcore/health", "*/*") == (200, "ok"), WAIT_S)
+    assert "Waiting for the store." not in page(url)[1]
+    with Store.open(waiting.location) as store:
+        until(lambda: stored(store) == 30, WAIT_S)
+    assert waiting.end() == (0, 0)
+
+
+@pytest.mark.parametrize("waiting", [COMMAND], indirect=True)
+def test_they_end_when_they_are_told_to(waiting: Waiting) -> None:
+    assert waiting.end() == (0, 0)
+    assert "Traceback" not in waiting.up_said.read_text() + waiting.ingest_said.read_text()
 
 
 def test_what_somebody_has_to_mend_is_not_waited_for(away: Postgres, tmp_path: Path) -> None:
