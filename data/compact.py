@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
+import numpy as np
 import polars as pl
 
 from data import minutes
@@ -78,7 +79,7 @@ def encode(
     for part in parts:
         numbers = _numbers(part)
         groups.append(_named(part, numbers, known))
-        for kind, mine in _by_kind(part.select(numbers, *_filled(part))):
+        for kind, mine in _by_kind(pl.DataFrame([numbers, *_filled(part)])):
             rows.setdefault(TABLES[kind], []).append(mine)
     full = {table: pl.concat(of_table, how="diagonal") for table, of_table in rows.items()}
     return full, pl.concat(groups)
@@ -150,23 +151,15 @@ def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl
 
 def _places(part: pl.DataFrame) -> pl.Series:
     """The place of each row's few values among all their combinations; most are all the same."""
-    same = [name for name in _SIZES if is_constant(part[name])]
-    fixed = part.head(1).select(group_id=_place_of(same)).to_series()
-    varied = [name for name in _SIZES if name not in same]
-    if not varied:
-        return fixed.new_from_index(0, part.height)
-    return part.select(group_id=_place_of(varied) + fixed.item()).to_series()
-
-
-def _place_of(names: Sequence[str]) -> pl.Expr:
-    """What these columns add to the place."""
-    place, weight = pl.lit(0, pl.Int64), _COMBINATIONS
+    place, weight = np.zeros(part.height, np.int32), _COMBINATIONS
     for name, size in _SIZES.items():
         weight //= size
-        if name in names:
-            code = pl.col(name).to_physical().cast(pl.Int64) + 1
-            place += code.fill_null(0) * weight
-    return place
+        column = part[name].head(1) if is_constant(part[name]) else part[name]
+        code = column.to_physical().cast(pl.UInt8) + 1
+        if code.null_count():
+            code = code.fill_null(0)
+        place += code.to_numpy() * np.int32(weight)
+    return pl.Series("group_id", place, dtype=pl.Int64)
 
 
 @lru_cache(1024)

@@ -24,7 +24,8 @@ from data.lake_upkeep import Upkeep
 from data.lock import StoreLock
 from data.migrate import newest_version
 from data.patience import Patience
-from data.store import BatchLike, Store
+from data.prepared import BatchLike, Prepared
+from data.store import Store
 
 LOOK_S = 0.5  # how old the answer may be whether something new is stored
 HELD_S = 2.0  # for so long a lock on a source is believed in
@@ -97,7 +98,11 @@ class LakeStore(Store):
         return self._patience.waiting
 
     def append_all(
-        self, batches: Sequence[BatchLike], checkpoints: Sequence[Checkpoint], *, more: bool = False
+        self,
+        batches: Sequence[BatchLike | Prepared],
+        checkpoints: Sequence[Checkpoint],
+        *,
+        more: bool = False,
     ) -> None:
         """Store several batches and checkpoints in one transaction."""
         tries = 1 if more or self._open else TRIES

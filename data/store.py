@@ -10,20 +10,21 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
 import duckdb
 import polars as pl
 
-from data import compact, summary
+from data import summary
 from data.checkpoints import COLUMNS, Checkpoint, latest_seq
 from data.errors import ConflictError, StoreError
 from data.handing import Stream, without_pandas
 from data.lake_place import LakePlace, is_lake
 from data.late import Recent
 from data.literal import literal
+from data.prepared import BatchLike, Prepared, prepare
 from data.readers import Readers
 
 # DuckDB would fetch an extension over the network by itself.
@@ -35,34 +36,6 @@ NO_NETWORK: dict[str, str | bool | int | float | list[str]] = {
 BULK: dict[str, str | int] = {"threads": 1, "memory_limit": "96MB"}
 
 
-class BatchLike(Protocol):
-    """What an append stores: the frames of parsers.records."""
-
-    @property
-    def samples(self) -> pl.DataFrame: ...
-    @property
-    def intervals(self) -> pl.DataFrame: ...
-    @property
-    def events(self) -> pl.DataFrame: ...
-    @property
-    def run_facts(self) -> pl.DataFrame: ...
-    @property
-    def requests(self) -> pl.DataFrame: ...
-    @property
-    def access_counts(self) -> pl.DataFrame: ...
-    @property
-    def ingest_log(self) -> pl.DataFrame: ...
-
-
-# Table of each frame but the samples, which compact.py spreads over several.
-_TABLES = {
-    "intervals": "sample_intervals",
-    "events": "events",
-    "run_facts": "run_facts",
-    "requests": "requests",
-    "access_counts": "access_counts",
-    "ingest_log": "ingest_log",
-}
 _WORTH_ROWS = 2000
 _FEW_ROWS = 50
 _LATE = "sample_intervals"  # partial sums of other tables follow its rows
@@ -185,7 +158,7 @@ class Store(ABC):
 
     def append_all(
         self,
-        batches: Sequence[BatchLike],
+        batches: Sequence[BatchLike | Prepared],
         checkpoints: Sequence[Checkpoint],
         *,
         more: bool = False,
@@ -299,23 +272,23 @@ class Store(ABC):
             latest[new.file_id] = new.seq
         return latest
 
-    def _encode(self, batches: Sequence[BatchLike]) -> int:
+    def prepare(self, batch: BatchLike) -> Prepared:
+        """What an append inserts of a batch, for a thread that has the time to work it out."""
+        return replace(prepare([batch], self._groups), parts=())  # of use where lines are followed
+
+    def _encode(self, batches: Sequence[BatchLike | Prepared]) -> int:
         """Have all rows and their partial sums inserted; gives the number of rows of the logs."""
-        frames = {
-            table: _together([getattr(batch, attribute) for batch in batches])
-            for attribute, table in _TABLES.items()
-        }
-        parts = compact.parted(_together([batch.samples for batch in batches]), len(batches))
-        samples, new = compact.encode(parts, self._groups)
-        self._groups |= set(new["group_id"])
-        if not self.bulk:
-            self._recent.add(parts)
-        sums = [summary.of_samples(parts), summary.of_events(frames["events"])]
-        computed = {"sample_groups": new, "run_summary_parts": pl.concat(sums, how="diagonal")}
-        for table, frame in {**computed, **samples, **frames}.items():
-            if frame.height:
+        ready = [batch for batch in batches if isinstance(batch, Prepared)]
+        if raw := [batch for batch in batches if not isinstance(batch, Prepared)]:
+            ready.append(prepare(raw, self._groups))
+        for one in ready:
+            if not self.bulk:
+                self._recent.add(one.parts)
+            for table, frame in one.tables.items():
                 self._waiting.setdefault(table, []).append(frame)
-        return sum(frame.height for frame in (*samples.values(), *frames.values()))
+            if (new := one.tables.get("sample_groups")) is not None:
+                self._groups |= set(new["group_id"])
+        return sum(one.rows for one in ready)
 
     def _insert_waiting(self, *, more: bool) -> None:
         """Insert what waits; while more rows come, only what is worth a statement of its own."""
@@ -387,12 +360,6 @@ class Store(ABC):
             )
         if texts:
             self._writer.execute(f"INSERT INTO checkpoint_texts VALUES {', '.join(texts)}")
-
-
-def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """One frame of all rows; most frames of live lines have none."""
-    full = [frame for frame in frames if frame.height]
-    return pl.concat(full) if full else frames[0]
 
 
 def _salt(con: duckdb.DuckDBPyConnection) -> str:

@@ -10,7 +10,7 @@ from parsers import partials
 from parsers.lines import wide_encoding
 
 BLOCK_BYTES = 12 << 20
-BULK_BYTES = 24 << 20  # of a plain file that is imported: each block has its price
+BULK_BYTES = 22 << 20  # of a plain file that is imported: each block has its price
 FIRST_BYTES = 4 << 20  # of a file: the next block is read while the one before is scanned
 PEEK_BYTES = 1 << 14
 LINE_MAX_BYTES = 1 << 20

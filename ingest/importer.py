@@ -19,7 +19,7 @@ from ingest.claims import Claims
 from ingest.identity import resume_point
 from ingest.interrupts import between_steps
 from ingest.leaving_out import left_out
-from ingest.ledger import Append
+from ingest.ledger import Append, no_records
 from ingest.pipeline import SourceInfo
 from ingest.reading import SCANS_AHEAD, Reading
 from ingest.sources.file import LocalFile
@@ -246,7 +246,7 @@ def _import(
         largest = blocks.BULK_BYTES if isinstance(file, LocalFile) else None
         reading = Reading(source, file, last, max(point.seq, chain.seq), ahead, before, largest)
         claims.tell(file, reading.file_id)
-        _read_to_end(reading, writer, report, bar)
+        _read_to_end(store, reading, writer, report, bar)
         chain.ended(file.name, reading)
     if last is None and known == (report.samples, len(report.run_ids)):
         report.notes.append(f"{file.name}: no line of an SGLang or vLLM server in it")
@@ -257,7 +257,9 @@ def _put_end(writer: Writer, report: ImportReport, append: Append) -> None:
     writer.put(append, lambda: None)
 
 
-def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _Bar) -> None:
+def _read_to_end(
+    store: Store, reading: Reading, writer: Writer, report: ImportReport, bar: _Bar
+) -> None:
     file = reading.file
 
     def put(append: Append) -> None:
@@ -265,7 +267,10 @@ def _read_to_end(reading: Reading, writer: Writer, report: ImportReport, bar: _B
         report.read_bytes += append.size
         done = file.progress(reading.offset)[0]
         # The lines are done with: a queue of them would only hold memory.
-        writer.put(replace(append, data=b""), partial(bar.tell, done))
+        append = replace(append, data=b"")
+        if store.bulk:  # nothing else is asked of the thread that writes
+            append = replace(append, batch=no_records(), prepared=store.prepare(append.batch))
+        writer.put(append, partial(bar.tell, done))
 
     settled = file.complete or time.time() - file.change_mark()[1] / 1e9 >= report.settled_s
     while (append := reading.step(final=settled)) is not None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from data.checkpoints import Checkpoint
+from data.prepared import Prepared
 from ingest.blocks import Block
 from ingest.pipeline import Batch, Pipeline
 from ingest.state import pack
@@ -23,6 +24,7 @@ class Append:
     data: bytes  # the lines it came from
     lines: int  # an unfinished last one included
     size: int  # bytes of the file, a skipped line included
+    prepared: Prepared | None = None  # what is inserted of the batch, where that is known
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ class Writer:
             appends = [append for append, _, _ in entries]
             try:
                 self._store.append_all(
-                    [append.batch for append in appends],
+                    [append.prepared or append.batch for append in appends],
                     [append.checkpoint for append in appends],
                     more=more,
                 )

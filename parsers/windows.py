@@ -132,11 +132,12 @@ def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
     out = Measured(np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int64), [])
     gaps = _gaps(ts, rank)
     at = np.flatnonzero(is_decode)
-    windows = _Windows.of(rows, is_decode, at, gaps, rank, run)
-    estimate = _estimates(rows, at, run)
+    (running,) = _floats(rows, "running_reqs")
+    windows = _Windows.of(rows, running, is_decode, at, gaps, rank, run)
+    estimate = _estimates(rows, running, at, run)
     usual = _Usual.of(estimate, rank)
     if len(at):
-        _measure_decodes(rows, at, ts, off, windows, estimate, usual, rank, run, out)
+        _measure_decodes(running[at], at, ts, off, windows, estimate, usual, rank, run, out)
     prefills = np.flatnonzero(~is_decode)
     if len(prefills):
         out.interval_s[prefills], late = rank.prefill.split(
@@ -165,16 +166,17 @@ class _Windows:
     def of(
         cls,
         rows: pl.DataFrame,
+        running: Floats,
         is_decode: Bools,
         at: Ints,
         gaps: Ints,
         rank: Rank,
         run: RunClock,
     ) -> _Windows:
-        running, new = _floats(rows, "running_reqs", "new_seqs")
+        (new,) = _floats(rows, "new_seqs")
         single, free = (new == 1) & (running == 0), (running == 0) | np.isnan(running)
         # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
-        old = np.isnan(_floats(rows, "graph_on")[0])
+        old = rows["graph_on"].is_null().to_numpy(writable=True)
         prompts = np.cumsum(~is_decode)
         crowded = np.cumsum(~is_decode & ~single)
         old &= ~is_decode
@@ -212,7 +214,7 @@ def _longest(gaps: Ints, before: int, at: Ints, starts: Ints) -> Ints:
 
 
 def _measure_decodes(
-    rows: pl.DataFrame,
+    running: Floats,
     at: Ints,
     ts: Ints,
     off: Ints,
@@ -223,7 +225,6 @@ def _measure_decodes(
     run: RunClock,
     out: Measured,
 ) -> None:
-    running = _floats(rows, "running_reqs")[0][at]
     before = np.append(np.nan if rank.running is None else rank.running, running[:-1])
     opened = np.append(_NOWHERE if rank.decode_off is None else rank.decode_off, off[at][:-1])
     nth = np.arange(len(at))
@@ -243,13 +244,12 @@ def _measure_decodes(
     rank.running, rank.decode_off = float(running[-1]), int(off[at][-1])
 
 
-def _estimates(rows: pl.DataFrame, at: Ints, run: RunClock) -> Floats:
+def _estimates(rows: pl.DataFrame, running: Floats, at: Ints, run: RunClock) -> Floats:
     """Seconds of each decode window as its line says: steps * running * accept_len / throughput."""
-    floats = _floats(rows, "running_reqs", "accept_len", "gen_tok_s")
-    running, length, rate = (values[at] for values in floats)
+    length, rate = (values[at] for values in _floats(rows, "accept_len", "gen_tok_s"))
     length = np.nan_to_num(length, nan=1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = run.steps * running * length / rate
+        estimate = run.steps * running[at] * length / rate
     return np.where(np.isfinite(estimate), estimate, np.nan)
 
 
