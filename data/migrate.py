@@ -57,8 +57,11 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
 def is_current(con: duckdb.DuckDBPyConnection) -> bool:
     """Whether there is nothing that `migrate` would do, without a look at all tables."""
     try:
-        row = con.execute("SELECT max(version)::INTEGER FROM schema_version").fetchone()
-        return row == (newest_version(),) and _views_stand(con)
+        row = con.execute(
+            "SELECT (SELECT max(version)::INTEGER FROM schema_version), "
+            "(SELECT list(DISTINCT hash) FROM views_version)"
+        ).fetchone()
+        return row == (newest_version(), [_views()[1]])
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ConversionException):
         return False
 

@@ -38,6 +38,11 @@ BULK: dict[str, str | int] = {"threads": 1, "memory_limit": "96MB"}
 
 _WORTH_ROWS = 2000
 _FEW_ROWS = 50
+# One question: to a lake each is a transaction of some twenty statements.
+_KNOWN = """
+SELECT (SELECT min(value) FROM store_facts WHERE name = 'salt'),
+    (SELECT list(DISTINCT group_id) FROM sample_groups)
+"""
 _LATE = "sample_intervals"  # partial sums of other tables follow its rows
 
 
@@ -58,9 +63,9 @@ class Store(ABC):
         self._writer = self._new_cursor()
         self._turn = threading.Lock()
         self._open = False  # a transaction that goes on
-        self.salt = _salt(self._writer)  # of the hashes that stand for redacted secrets
-        rows = self._writer.execute("SELECT DISTINCT group_id FROM sample_groups").fetchall()
-        self._groups = {group for (group,) in rows}  # stored already
+        (salt, groups) = self._writer.execute(_KNOWN).fetchall()[0]
+        self.salt = str(salt or "")  # of the hashes that stand for redacted secrets
+        self._groups = set(groups or ())  # stored already
         self._recent = Recent()
         self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._reached: list[Checkpoint] = []  # of the open transaction
@@ -360,11 +365,6 @@ class Store(ABC):
             )
         if texts:
             self._writer.execute(f"INSERT INTO checkpoint_texts VALUES {', '.join(texts)}")
-
-
-def _salt(con: duckdb.DuckDBPyConnection) -> str:
-    row = con.execute("SELECT min(value) FROM store_facts WHERE name = 'salt'").fetchone()
-    return str(row[0]) if row else ""
 
 
 def _now() -> datetime:
