@@ -21,6 +21,7 @@ from parsers.records import (
     SAMPLES,
     constant,
     is_constant,
+    with_columns,
 )
 from parsers.windows import Measured, Rank, RunClock
 
@@ -65,14 +66,6 @@ def _ranks(printed: pl.Series) -> Iterator[pl.Series]:
             yield constant(column, number, pl.Int32(), printed.len())
         else:
             yield printed.replace_strict(numbers, return_dtype=pl.Int32).alias(column)
-
-
-def with_columns(rows: pl.DataFrame, *columns: pl.Series) -> pl.DataFrame:
-    """Rows with other columns in place of those of their names."""
-    changed = rows.clone()
-    for column in columns:
-        changed.replace_column(rows.get_column_index(column.name), column)
-    return changed
 
 
 def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, int | None]:

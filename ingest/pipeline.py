@@ -198,7 +198,7 @@ class Pipeline:
         """Records of a scanned block; blocks in the order of the file."""
         first = self.line_no
         text = scanned.text.numbered(first)
-        printed = scanned.printed.with_columns(pl.col("no") + first)
+        printed = records.with_columns(scanned.printed, scanned.printed["no"] + first)
         self.offset = scanned.end
         self.line_no += scanned.lines
         asked = [replace(request, no=request.no + first) for request in scanned.requests]
@@ -321,7 +321,7 @@ class Pipeline:
             records.constant(name, value, records.TEXT, whole.height)
             for name, value in self._place.items()
         )
-        whole = measure.with_columns(whole, *places)
+        whole = records.with_columns(whole, *places)
         columns = [
             column if column.dtype == dtype else column.cast(dtype)
             for column, dtype in ((whole[name], dtype) for name, dtype in records.SAMPLES.items())

@@ -16,7 +16,7 @@ import polars as pl
 from parsers.access_counts import Count, alike, counted
 from parsers.access_forms import MARK, AccessForms, Taken
 from parsers.block_text import Text
-from parsers.records import Schema
+from parsers.records import Schema, with_columns
 
 # Paths that probes and scrapers ask for, all day long: no work of the server's users.
 HEALTH_PATHS = (
@@ -147,7 +147,7 @@ def numbered(found: Access, first: int) -> Access:
     """The same with line numbers that begin at `first`."""
     if not found.rows.height:
         return found
-    rows = found.rows.with_columns(pl.col("no") + first)
+    rows = with_columns(found.rows, found.rows["no"] + first)
     return replace(found, rows=rows, first=first)
 
 

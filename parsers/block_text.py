@@ -15,6 +15,7 @@ import polars as pl
 
 from parsers import lines
 from parsers.kernels import Block
+from parsers.records import with_columns
 
 Ints = npt.NDArray[np.int64]
 Kinds = npt.NDArray[np.uint8]
@@ -47,7 +48,7 @@ class Text:
 
     def numbered(self, first: int) -> Text:
         """The same with line numbers that begin at `first`."""
-        rest = self.rest.with_columns(pl.col("no") + (first - self.first))
+        rest = with_columns(self.rest, self.rest["no"] + (first - self.first))
         return replace(self, rest=rest, first=first)
 
     def whole(self) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from parsers.lines import FEW_LINES
-from parsers.records import ACCEPT_DEF, CHOICES
+from parsers.records import ACCEPT_DEF, CHOICES, with_columns
 from parsers.windows import DEFAULT_STEPS, Rank
 
 STRICT, WITH_BONUS, VLLM, ASSUMED, LIFETIME = CHOICES["accept_def"]
@@ -134,9 +134,7 @@ def _without_acceptance(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
     steps = rows["running_reqs"].cast(pl.Float64) * card.steps
     if (rows["kind"] != "decode").any():
         steps = steps.set(rows["kind"] != "decode", None)
-    made = rows.clone()
-    made.replace_column(rows.get_column_index("request_steps"), steps.alias("request_steps"))
-    return made
+    return with_columns(rows, steps.alias("request_steps"))
 
 
 def complete_vllm_v0(rows: pl.DataFrame, k: int) -> pl.DataFrame:
