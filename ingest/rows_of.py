@@ -15,12 +15,12 @@ from parsers import records
 from parsers import requests as request_lines
 from parsers.block_text import Text
 from parsers.keyvalue import shape
-from parsers.lines import any_of
+from parsers.lines import any_of, holding
 from parsers.requests import Request
 from parsers.samples import Damaged
 from parsers.server_args import redact_text
 
-_ANY_GATE = any_of(request_lines.GATES)
+_ANY_GATE = any_of(tuple(request_lines.GATES))
 _ACCESS_BYTES = 300  # a longer line may be a request whose text holds an access line
 _SHAPE_CHARS = 300
 
@@ -32,7 +32,7 @@ def find_requests(text: Text) -> tuple[list[Request], Text]:
         return [], text
     line = pl.col("line").str
     others = ~pl.col("sample") & (~pl.col("access") | (line.len_bytes() > _ACCESS_BYTES))
-    asked = text.rest.filter(others).filter(line.contains(_ANY_GATE))
+    asked = holding(text.rest.filter(others), _ANY_GATE)
     found = request_lines.read(asked) if asked.height else []
     if found:
         read = pl.col("no").is_in({request.no for request in found})

@@ -20,7 +20,7 @@ from parsers.samples import Damaged, Found, Reader
 
 _COUNTED_BYTES = 1 << 20
 GATES = [*sglang.GATES, *vllm.GATES]
-_ANY_GATE = any_of(GATES)
+_ANY_GATE = any_of(tuple(GATES))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from parsers import tracebacks
 from parsers.block_text import Text
 from parsers.harmless import DUMP, REQUEST, harmless
 from parsers.heads import Head, last_stamp, read_head
-from parsers.lines import any_of
+from parsers.lines import any_of, holding
 from parsers.records import RUNS
 from parsers.server_args import redact_text
 from parsers.tracebacks import Traceback
@@ -94,7 +94,7 @@ class Marker:
     literals: str = field(init=False)  # a pattern of them
 
     def __post_init__(self) -> None:
-        self.literals = any_of(sorted({rule.literal for _, rule in self.rules}))
+        self.literals = any_of(tuple(sorted({rule.literal for _, rule in self.rules})))
 
     def read(
         self, text: Text, last: Head | None, final: bool = False
@@ -112,7 +112,7 @@ class Marker:
         found = text.rest.filter(~(pl.col("sample") | pl.col("access")))
         if not found.height:
             return marks, None
-        found = found.filter(pl.col("line").str.contains(self.literals))
+        found = holding(found, self.literals)
         around = cache(text.whole)  # asked for where what stands around a line counts
         stamped = pl.col("wrap").is_not_null() if "wrap" in found.columns else pl.lit(False)
         for line, off, no, has_stamp in found.select("line", "off", "no", stamped).iter_rows():
