@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from data import queries
 from data.store import Store
@@ -44,23 +44,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[s
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
+def tab(site: tuple[str, dict[str, str]]) -> Iterator[tuple[Page, Complaints]]:
+    """One for all tests: in a new one the scripts of the pages are compiled anew."""
+    size: ViewportSize = {"width": 1280, "height": 1600}
+    with browser() as chromium:
+        context = chromium.new_context(timezone_id="America/New_York", viewport=size)
+        context.set_default_timeout(WAIT_MS)
+        opened, complaints = context.new_page(), Complaints()
+        complaints.watch(opened, site[0])
+        opened.on("dialog", lambda dialog: complaints.found.append(dialog.message))
+        yield opened, complaints
 
 
 @pytest.fixture
-def page(site: tuple[str, dict[str, str]], chromium: Browser) -> Iterator[Page]:
-    size = {"width": 1280, "height": 1600}
-    context = chromium.new_context(timezone_id="America/New_York", viewport=size)  # type: ignore[arg-type]
-    context.set_default_timeout(WAIT_MS)
-    opened = context.new_page()
-    complaints = Complaints()
-    complaints.watch(opened, site[0])
-    opened.on("dialog", lambda dialog: complaints.found.append(dialog.message))
+def page(site: tuple[str, dict[str, str]], tab: tuple[Page, Complaints]) -> Iterator[Page]:
+    opened, complaints = tab
+    complaints.found.clear()
     opened.goto(site[0])
     yield opened
-    context.close()
     assert complaints.found == []
 
 
