@@ -26,6 +26,7 @@ VIEW = "no documented view"
 FUNCTION = "is not allowed"
 LAMBDA = "a lambda may use its own element only"
 LONG = "in the outermost SELECT only"
+ENOUGH_S = 600.0  # no answer takes long; a busy machine may let a process wait for half a minute
 
 
 @pytest.fixture(scope="module")
@@ -243,12 +244,12 @@ QUESTIONS = [
 
 @pytest.mark.parametrize("query", QUESTIONS, ids=lambda query: query[:60])
 def test_answered(con: duckdb.DuckDBPyConnection, query: str) -> None:
-    assert select(con, query, 100, 20.0).width > 0
+    assert select(con, query, 100, ENOUGH_S).width > 0
 
 
 def test_every_documented_view_has_these_columns(con: duckdb.DuckDBPyConnection) -> None:
     for name, view in documented.VIEWS.items():
-        frame = select(con, f"SELECT * FROM {name}", 1, 20.0)
+        frame = select(con, f"SELECT * FROM {name}", 1, ENOUGH_S)
         assert set(frame.columns) == {column.name for column in view.columns}, name
         assert view.row.endswith("."), name
 
@@ -273,6 +274,11 @@ def test_variables_of_python_are_out_of_reach(con: duckdb.DuckDBPyConnection) ->
 ENDLESS = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t"
 
 
+def stored(store: Store) -> int:
+    with store.cursor() as con:
+        return int(con.sql("SELECT count(*) FROM samples").fetchall()[0][0])
+
+
 def test_a_question_without_an_end_is_ended_and_ingest_goes_on(store: Store) -> None:
     told: list[str] = []
     stop = threading.Event()
@@ -284,10 +290,10 @@ def test_a_question_without_an_end_is_ended_and_ingest_goes_on(store: Store) -> 
 
     asking = threading.Thread(target=ask)
     asking.start()
-    before = store.revision
+    before = stored(store)
     for second in range(100, 110):
         store.append(samples([decode(second)]), None)
-    assert store.revision == before + 10
+    assert stored(store) == before + 10
     assert asking.is_alive()
     stop.set()
     asking.join(60)
