@@ -34,6 +34,8 @@ def _summed(part: pl.DataFrame) -> pl.DataFrame:
 
 def of_events(events: pl.DataFrame) -> pl.DataFrame:
     """Rows of run_summary_parts for events: faults and retractions of each run."""
+    if events.is_empty():
+        return pl.DataFrame()
     fault, retraction = pl.col("severity") == "fault", pl.col("kind") == "retraction"
     counted = events.filter(pl.col("run_id").is_not_null() & (fault | retraction))
     if not counted.height:
