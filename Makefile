@@ -66,6 +66,8 @@ test: install-dev
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi
 	if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then $(call apt,postgresql); fi
+	# Many processes load the same modules: what one has compiled serves the others.
+	export PYTHONDONTWRITEBYTECODE=
 	# What takes minutes runs beside what only computes, then comes what waits for clocks and
 	# servers: more of it at once than there are cores, or half of them would wait.
 	said=$$(mktemp)

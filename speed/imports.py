@@ -18,15 +18,16 @@ HERE = Path(__file__).resolve().parent
 LINES, BAR = 1_200_000, 4.0  # times the plain loop
 MANY_LINES, MANY_BAR = 7_160_000, 8.0  # about 1 GB
 MEMORY_BAR_MB = 600
-BOUNDS = """What bounds an import (sampled on 30 November 2026 over 700 MB of the same log, 2 cores,
-of which 1.6 were busy): of the processor's time DuckDB took 22 % (statistics and compression of
-every value that is appended, spread over a hundred functions), polars 19 %, the interpreter 17 %
-(about a hundred small calls a block, whatever its size, which is why blocks are of 20 MB), the
-kernel 12 % (reading, and first touches of memory), libc 12 % (copies and comparisons of bytes), the
-compiled loops over the bytes 9 %, NumPy 8 %. Storing the same rows without any compression took
-20 % less time than with it, and nearly five times the space. Start-up takes half a second on a
-quiet machine, nearly all of it the loading of polars, NumPy, DuckDB and Typer; it is a quarter of
-an import of 167 MB and 7 % of one of a gigabyte."""
+BOUNDS = """What bounds an import (sampled on 30 November 2026 over a gigabyte of the same log, 2
+cores, of which 1.7 were busy): of the processor's time DuckDB took 26 % (statistics and
+compression of every value that is appended, spread over a hundred functions), the interpreter 17
+% (small calls, as many for a block of any size, which is why blocks are of 22 MB), polars 14 %,
+the kernel 12 % (reading, and first touches of memory), libc 11 % (copies and comparisons of
+bytes), the compiled loops over the bytes 10 %, NumPy 9 %. One thread reads and works out what is
+inserted, two scan, one inserts: the interpreter's lock keeps them from filling both cores.
+Storing the same rows without any compression took 20 % less time than with it, and nearly five
+times the space. Start-up takes 0.7 s, nearly all of it the loading of polars, NumPy, DuckDB and
+Typer; it is a quarter of an import of 167 MB and a tenth of one of a gigabyte."""
 # What genlog.py writes into LINES lines.
 RECORDS = {"decode": 419_355, "prefill": 240_835}
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -226,8 +227,13 @@ def test_a_paused_page_stands_still(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Pause").click()
     strip = page.locator(".st-key-status")
     expect(strip).to_contain_text("view paused at", timeout=WAIT_MS)
-    site.append(decode(2, 211.0))
-    expect(strip).to_contain_text("last line now", timeout=WAIT_MS)  # reading goes on
+    for rate in range(211, 241):  # reading goes on; a busy machine shows it when it is past
+        site.append(decode(2, float(rate)))
+        with suppress(AssertionError):
+            expect(strip).to_contain_text("last line now", timeout=3_000)
+            break
+    else:
+        pytest.fail(strip.inner_text())
     assert page.locator(".log .line", has_text="211.0").count() == 0
     before = heights(page)
     page.get_by_role("button", name="Go on").click()
