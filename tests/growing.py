@@ -61,11 +61,15 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for a condition; AssertionError when it does not come."""
+    """Wait for a condition; AssertionError when it does not come. A look may cost much: what is
+    waited for has most of the time for itself."""
     deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.01)
+        looked = time.monotonic()
+        assert looked < deadline, f"not within {seconds} s"
+        time.sleep(max(0.01, 3 * (looked - begun)))
+        begun = time.monotonic()
 
 
 def _stamp(at: float) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import streamlit
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from dashboard import background, context, live_state, picture, run_cache
@@ -15,6 +17,9 @@ from data.store import Store
 from ingest.supervisor import Supervisor
 from parsers import records
 from tests.frames import Frames, at
+
+# Each page asks anew which installed packages bring components, for 0.1 s: they stay the same.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 # HTML, Markdown, a formula of a spreadsheet, colours of a terminal, letters from right to left.
