@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 
@@ -36,6 +36,7 @@ COLUMNS = tuple(
     field.name for field in fields(Checkpoint) if field.name not in ("new_texts", "at", "after")
 )
 _COLUMNS = ", ".join(COLUMNS)
+_LONG_AGO = datetime(1970, 1, 1)
 
 
 def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
@@ -43,73 +44,111 @@ def texts(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
     return dict(con.execute("SELECT hash, text FROM checkpoint_texts").fetchall())
 
 
-def last_under_path(con: duckdb.DuckDBPyConnection, path: str) -> tuple[int, Checkpoint | None]:
-    """The highest seq under this path, 0 if it was never read; and the latest checkpoint of the
-    generation that was read last under it, unless that has moved on under another name since."""
-    row = con.execute(
-        f"SELECT max(seq), arg_max(file_id, seq) FROM checkpoints WHERE path = {literal(path)}"
-    ).fetchone()
-    if row is None or row[0] is None:
-        return 0, None
-    last = _from(con, row[1], row[0])
-    return int(row[0]), last if last.path == path else None
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is stored of a file that is to be read, of its path and of its source.
+
+    Attributes:
+        seq: the highest under the path, 0 if it was never read.
+        under_path: the latest checkpoint of the generation that was read last under the path,
+            unless that has moved on under another name since.
+        alike: the latest checkpoints of all files that begin as this one does, the longest first.
+        read_at: when the source was read last, UTC; long ago if it never was.
+        of_source: the latest checkpoint of the generation that the source read last.
+    """
+
+    seq: int
+    under_path: Checkpoint | None
+    alike: tuple[Checkpoint, ...]
+    read_at: datetime
+    of_source: Checkpoint | None
 
 
-def last_of_source(
-    con: duckdb.DuckDBPyConnection, source_id: str
-) -> tuple[datetime, Checkpoint | None]:
-    """When the source was read last, UTC, long ago if it never was; and the latest checkpoint of
-    the generation that it read last."""
-    row = con.execute(
-        'SELECT max("at"), arg_max((file_id, seq), ("at", seq)) FILTER (WHERE byte_offset > 0) '
-        f"FROM checkpoints WHERE source_id = {literal(source_id)}"
-    ).fetchone()
-    if row is None or row[0] is None:
-        return datetime.fromtimestamp(0, UTC), None
-    return row[0].replace(tzinfo=UTC), _from(con, *row[1]) if row[1] else None
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """What the checkpoints of a generation say that differ in nothing but how far it was read."""
+
+    source_id: str
+    file_id: str
+    path: str
+    fingerprint: str
+    fingerprint_len: int
+    seq: int
+    at: datetime
+    end: int
 
 
-def _from(con: duckdb.DuckDBPyConnection, file_id: str, seq: int) -> Checkpoint:
-    """The latest checkpoint of a generation, which is not before `seq`. States are long: what is
-    looked for is found without them first."""
-    rows = con.execute(
-        f"SELECT {_COLUMNS} FROM checkpoints WHERE file_id = {literal(file_id)} AND seq >= {seq}"
-    ).fetchall()
-    return max((Checkpoint(*row) for row in rows), key=lambda checkpoint: checkpoint.seq)
-
-
-def begin_like(con: duckdb.DuckDBPyConnection, head: bytes, most: int) -> Iterator[Checkpoint]:
-    """The latest checkpoints of all files that begin as `head` does, the longest first.
+def known(
+    con: duckdb.DuckDBPyConnection,
+    *,
+    path: str | None = None,
+    head: bytes = b"",
+    most: int = 0,
+    source_id: str | None = None,
+) -> Known:
+    """Find what was read, in two statements: a question costs more than its answer, and every file
+    that is opened asks. The states are long, so they are looked up once it is known which.
 
     Args:
         head: the first `most` bytes of a file, or all that it has. A fingerprint is of so many;
             of a file of which fewer were read it is of all these.
     """
-    like = (
-        f"(len = {most} AND fingerprint = {literal(_hash(head))}) "
-        f'OR (len < {most} AND len = "end" AND len BETWEEN 1 AND {len(head)})'
-    )
-    known = (
-        "SELECT DISTINCT file_id, fingerprint, len FROM (SELECT file_id, fingerprint, "
-        f'fingerprint_len AS len, byte_offset AS "end" FROM checkpoints) WHERE {like}'
-    )
-    found = [
-        literal(file_id)
-        for file_id, fingerprint, length in con.execute(known).fetchall()
-        if length == most or _hash(head[:length]) == fingerprint
+    traces = _traces(con, path, head, most, source_id)
+    under = max((t for t in traces if t.path == path), key=lambda t: t.seq, default=None)
+    read = [t for t in traces if t.source_id == source_id]
+    last = max((t for t in read if t.end), key=lambda t: (t.at, t.seq), default=None)
+    alike = [t for t in traces if _begins(t.fingerprint, t.fingerprint_len, t.end, head, most)]
+    latest = _latest_of(con, [t for t in (under, last, *alike) if t is not None])
+    began = [
+        c
+        for c in (latest[file_id] for file_id in dict.fromkeys(t.file_id for t in alike))
+        if _begins(c.fingerprint, c.fingerprint_len, c.byte_offset, head, most)
     ]
-    if not found:
-        return
+    return Known(
+        seq=under.seq if under else 0,
+        under_path=latest[under.file_id] if under and latest[under.file_id].path == path else None,
+        alike=tuple(sorted(began, key=lambda c: -c.byte_offset)),
+        read_at=max((t.at for t in read), default=_LONG_AGO).replace(tzinfo=UTC),
+        of_source=latest[last.file_id] if last else None,
+    )
+
+
+def _traces(
+    con: duckdb.DuckDBPyConnection, path: str | None, head: bytes, most: int, source_id: str | None
+) -> list[_Trace]:
+    asked = {"path": path, "source_id": source_id}
+    where = [f"{name} = {literal(text)}" for name, text in asked.items() if text is not None]
+    if head:
+        where.append(
+            f"(fingerprint_len = {most} AND fingerprint = {literal(_hash(head))}) OR "
+            f"(fingerprint_len < {most} AND fingerprint_len = byte_offset "
+            f"AND fingerprint_len BETWEEN 1 AND {len(head)})"
+        )
     rows = con.execute(
-        "SELECT file_id, seq, fingerprint, len FROM (SELECT file_id, max(seq) AS seq, "
-        "arg_max(fingerprint, seq) AS fingerprint, arg_max(fingerprint_len, seq) AS len, "
-        'arg_max(byte_offset, seq) AS "end" FROM checkpoints '
-        f"WHERE file_id IN ({', '.join(found)}) GROUP BY file_id) "
-        f'WHERE {like} ORDER BY "end" DESC'
+        'SELECT source_id, file_id, path, fingerprint, fingerprint_len, max(seq), max("at"), '
+        f"max(byte_offset) FROM checkpoints WHERE {' OR '.join(where)} GROUP BY ALL"
     ).fetchall()
-    for file_id, seq, fingerprint, length in rows:
-        if length == most or _hash(head[:length]) == fingerprint:
-            yield _from(con, file_id, seq)
+    return [_Trace(*row) for row in rows]
+
+
+def _begins(fingerprint: str, length: int, end: int, head: bytes, most: int) -> bool:
+    """Whether a file of which `end` bytes were read, with this fingerprint, begins as `head`."""
+    if length != most and not (0 < length == end <= min(len(head), most - 1)):
+        return False
+    return _hash(head[:length]) == fingerprint
+
+
+def _latest_of(con: duckdb.DuckDBPyConnection, traces: Sequence[_Trace]) -> dict[str, Checkpoint]:
+    """The latest checkpoints of these generations, by file id."""
+    if not traces:
+        return {}
+    seqs: dict[str, int] = {}
+    for trace in traces:
+        seqs[trace.file_id] = max(trace.seq, seqs.get(trace.file_id, 0))
+    where = " OR ".join(f"file_id = {literal(name)} AND seq >= {seq}" for name, seq in seqs.items())
+    rows = con.execute(f"SELECT {_COLUMNS} FROM checkpoints WHERE {where}").fetchall()
+    found = sorted((Checkpoint(*row) for row in rows), key=lambda checkpoint: checkpoint.seq)
+    return {checkpoint.file_id: checkpoint for checkpoint in found}
 
 
 def _hash(data: bytes) -> str:

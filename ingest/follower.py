@@ -19,7 +19,7 @@ from data.store import Store
 from ingest import status
 from ingest.claims import Claims
 from ingest.feed import Feed
-from ingest.identity import last_of_source, resume_point, unread_before
+from ingest.identity import resume_point, unread_before
 from ingest.pace import Pace
 from ingest.pipeline import SourceInfo
 from ingest.reading import ContentChangedError, Reading
@@ -150,16 +150,16 @@ class Follower(Worker):
         self._writer.flush()
         with self._store.cursor() as con:
             point = resume_point(
-                con, file, self._place, adopt_copies=False, taken=self._claims.others(file)
-            )
-            read_at, last = last_of_source(con, self._source.source_id)
+                con, file, self._place, adopt_copies=False, taken=self._claims.others(file),
+                source_id=self._source.source_id,
+            )  # fmt: skip
             run_id = queries.latest_run(con, self._source.source_id) if point.last else None
         if run_id is not None:
             self._board.set(run_id=run_id)
-        chain = Succession(self._feed.put, point.seq)
+        chain, last = Succession(self._feed.put, point.seq), point.of_source
         known = point.last is not None and last is not None and point.last.file_id == last.file_id
         if last is not None and not known:
-            self._finish_before(file, target, last, read_at, chain)
+            self._finish_before(file, target, last, point.read_at, chain)
         before = chain.next(file.name, fresh=point.last is None)
         self._writer.flush()
         reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import duckdb
 
 from data import checkpoints
-from data.checkpoints import Checkpoint
+from data.checkpoints import Checkpoint, Known
 from data.errors import HostError, SourceError
 from ingest.sources.log_file import HEAD_BYTES, LogFile, Place
 from ingest.state import has_references, unpack
@@ -39,6 +39,8 @@ class ResumePoint:
 
     last: Checkpoint | None  # go on from here; None: a generation never read
     seq: int  # the highest under the path
+    read_at: datetime  # UTC, when the source was read last
+    of_source: Checkpoint | None  # how far its latest file was then, whichever that was
 
 
 def resume_point(
@@ -48,31 +50,41 @@ def resume_point(
     *,
     adopt_copies: bool,
     taken: Collection[str] = (),
+    source_id: str | None = None,
 ) -> ResumePoint:
-    """Find what was read of this file, by its path and by its content.
+    """Find what was read of this file, by its path and by its content; and of its source.
 
     A file that moved is known by its head and goes on where it was. A copy of a file that is
     still in place is the same content once more: an import takes it as known, while a follower
     must not, since the two may grow apart. Nor is a generation of `taken` adopted: another reader
     is at it.
     """
-    seq, previous = checkpoints.last_under_path(con, file.name)
+    head = file.read(0, HEAD_BYTES)
+    known = checkpoints.known(con, path=file.name, head=head, most=HEAD_BYTES, source_id=source_id)
+    found, seq = _last(known, file, place, adopt_copies=adopt_copies, taken=taken)
+    last = _whole(con, found)
+    of_source = last if found == known.of_source else _whole(con, known.of_source)
+    return ResumePoint(last, seq, known.read_at, of_source)
+
+
+def _last(
+    known: Known, file: LogFile, place: Place, *, adopt_copies: bool, taken: Collection[str]
+) -> tuple[Checkpoint | None, int]:
+    """From where on to read, and the highest seq so far."""
+    previous = known.under_path
     if previous is not None and previous.file_id not in taken and holds(file, previous):
-        return ResumePoint(_whole(con, previous), seq)
-    for other in checkpoints.begin_like(con, file.read(0, HEAD_BYTES), HEAD_BYTES):
+        return previous, known.seq
+    for other in known.alike:
         if other.file_id in taken or not holds(file, other):
             continue
         if adopt_copies or not _in_place(other, file, place):
-            return ResumePoint(_whole(con, other), max(seq, other.seq))
-    return ResumePoint(None, seq)
+            return other, max(known.seq, other.seq)
+    return None, known.seq
 
 
-def last_of_source(
-    con: duckdb.DuckDBPyConnection, source_id: str
-) -> tuple[datetime, Checkpoint | None]:
-    """When the source was read last (UTC), and how far its latest file was, whichever that was."""
-    at, last = checkpoints.last_of_source(con, source_id)
-    return at, _whole(con, last) if last is not None else None
+def last_of_source(con: duckdb.DuckDBPyConnection, source_id: str) -> Checkpoint | None:
+    """How far the source's latest file was read, whichever that was."""
+    return _whole(con, checkpoints.known(con, source_id=source_id).of_source)
 
 
 def unread_before(
@@ -105,9 +117,9 @@ def unread_before(
     return False, written[::-1]
 
 
-def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint) -> Checkpoint:
+def _whole(con: duckdb.DuckDBPyConnection, checkpoint: Checkpoint | None) -> Checkpoint | None:
     """The checkpoint with the long texts back in its state."""
-    if not has_references(checkpoint.state):
+    if checkpoint is None or not has_references(checkpoint.state):
         return checkpoint
     return replace(checkpoint, state=unpack(checkpoint.state, checkpoints.texts(con)))
 

@@ -119,7 +119,7 @@ class StreamFollower(Worker):
     def _resume(self, command: CommandSource) -> StreamReading:
         self._writer.flush()
         with self._store.cursor() as con:
-            _, last = last_of_source(con, self._source.source_id)
+            last = last_of_source(con, self._source.source_id)
             if last is not None:
                 self._board.set(run_id=queries.latest_run(con, self._source.source_id))
         return StreamReading(self._source, last, command.position(last.tail_hash if last else ""))

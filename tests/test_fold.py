@@ -37,7 +37,7 @@ def answers(con: duckdb.DuckDBPyConnection) -> list[object]:
         queries.runs_table(con).to_dicts(),
         con.execute("SELECT * FROM run_ranks ORDER BY ALL").fetchall(),
         con.execute("SELECT * EXCLUDE (state) FROM checkpoints_latest ORDER BY ALL").fetchall(),
-        [checkpoints.last_under_path(con, path) for path in ("/log0", "/log1")],
+        [checkpoints.known(con, path=path) for path in ("/log0", "/log1")],
     ]
 
 

@@ -245,13 +245,13 @@ def test_odd_names_are_stored_as_they_are(open_store: OpenStore) -> None:
         assert rows(store, "SELECT source_id, label, zone FROM sources") == [
             {"source_id": path, "label": None, "zone": "Europe/Berlin"}
         ]
-        seq, found = checkpoints.last_under_path(con, path)
-        assert seq == 1
-        assert found == replace(odd, new_texts=())
+        known = checkpoints.known(con, path=path, source_id=path)
+        found = replace(odd, new_texts=())
+        assert (known.seq, known.under_path, known.of_source) == (1, found, found)
         for begins, most in ((begin, 10), (begin, 1024), (begin + b" and more", 1024)):
-            assert [*checkpoints.begin_like(con, begins, most)] == [found]
+            assert checkpoints.known(con, head=begins, most=most).alike == (found,)
         for others in (begin[:9], b"another", b""):
-            assert [*checkpoints.begin_like(con, others, 1024)] == []
+            assert checkpoints.known(con, head=others, most=1024, path="").alike == ()
         assert checkpoints.texts(con) == {"h": path}
 
 
