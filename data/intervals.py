@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -126,13 +127,19 @@ def resampled(columns: Floats, log_of: Callable[[Floats], Floats]) -> Spread | N
 def resampled_blocks(blocks: Floats, log_of: Callable[[Floats], Floats]) -> Spread:
     """The same of sums over blocks of neighbouring windows, one row a block."""
     count = len(blocks)
-    random = np.random.default_rng(_SEED)
-    picks = random.multinomial(count, np.full(count, 1 / count), size=_DRAWS)
-    drawn = log_of(picks.astype(np.float64) @ blocks)
+    drawn = log_of(_picks(count) @ blocks)
     whole = blocks.sum(axis=0)
     # Draws of few blocks vary less than the blocks do: the variance of a mean has n - 1 below.
     variance = float(np.var(drawn)) * count / (count - 1) * _alike(log_of(whole - blocks))
     return Spread(float(log_of(whole[None, :])[0]), variance, count - 1)
+
+
+@lru_cache(16)  # of 4 MB at most; a comparison asks for the same ones again and again
+def _picks(count: int) -> Floats:
+    """How often each of so many blocks is drawn: shape (_DRAWS, count)."""
+    random = np.random.default_rng(_SEED)
+    picks = random.multinomial(count, np.full(count, 1 / count), size=_DRAWS)
+    return picks.astype(np.float64)
 
 
 def _alike(without: Floats) -> float:

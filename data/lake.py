@@ -14,7 +14,7 @@ from data.errors import StoreError
 from data.lake_place import LakePlace
 from data.lake_session import MIGRATING, LakeSession
 from data.literal import literal
-from data.migrate import is_current, migrate, newest_version, stored_version
+from data.migrate import contents, migrate, newest_version, stored_version
 from data.store import BULK, NO_NETWORK
 
 NAME = "lake"
@@ -60,7 +60,7 @@ def connect(
             _attach(con, place, data_path, read_only=read_only)
             con.execute(f"USE {NAME}")
         # A thousand collectors that start at once take turns only where there is something to do.
-        if not read_only and not (made and session.ready(newest_version()) and is_current(con)):
+        if not read_only and not (made and session.ready(contents())):
             with session.alone(MIGRATING):
                 if not made:
                     _attach(con, place, data_path, read_only=False)
@@ -99,6 +99,7 @@ def _upgrade(con: duckdb.DuckDBPyConnection, session: LakeSession) -> None:
     stored, newest = stored_version(con), newest_version()
     if stored is None or stored <= newest:
         session.put_up_fence()
+        session.set_ready("nothing yet")  # whoever opens it from here on waits for its turn
         session.admit(newest)
     try:
         migrate(con)
@@ -107,7 +108,7 @@ def _upgrade(con: duckdb.DuckDBPyConnection, session: LakeSession) -> None:
             session.admit(stored)
         raise
     session.begin_statistics()
-    session.set_ready(newest)  # the last: whoever finds it need not wait here
+    session.set_ready(contents())  # the last: whoever finds it need not wait here
 
 
 def tell(con: duckdb.DuckDBPyConnection, told: str) -> None:

@@ -84,7 +84,7 @@ WHERE end_snapshot IS NULL AND NOT EXISTS (
 )
 """
 FENCE_HASH = hashlib.sha256(FENCE.encode()).hexdigest()
-# What is written on the fence: which one it is, and the schema of tables that are all there.
+# What is written on the fence: which one it is, and the tables and views that are all there.
 SIGN = (
     "SELECT coalesce(obj_description(to_regproc('servescope_fence'), 'pg_proc'), ''), "
     "EXISTS (SELECT 1 FROM pg_trigger WHERE tgname = 'servescope_fence')"

@@ -132,9 +132,9 @@ class LakeSession:
         """Whether there is a lake in this database."""
         return self.ask("SELECT to_regclass('ducklake_metadata')")[0] is not None
 
-    def ready(self, schema: int) -> bool:
-        """Whether all of this schema is there, behind the fence of this release."""
-        return self.ask(SIGN) == (f"{FENCE_HASH} {schema}", True)
+    def ready(self, contents: str) -> bool:
+        """Whether all of these contents are there, behind the fence of this release."""
+        return self.ask(SIGN) == (f"{FENCE_HASH} {contents}", True)
 
     def put_up_fence(self) -> None:
         """Have the catalog refuse what is stored already.
@@ -151,9 +151,9 @@ class LakeSession:
         with self._turn, self._told():
             self._connection().execute(ADMIT.format(schema=schema).encode())
 
-    def set_ready(self, schema: int) -> None:
-        """Say that all of this schema is there."""
-        sign = f"{FENCE_HASH} {schema}"
+    def set_ready(self, contents: str) -> None:
+        """Say that all of these contents (data/migrate.py) are there."""
+        sign = f"{FENCE_HASH} {contents}"
         with self._turn, self._told():
             self._connection().execute(
                 f"COMMENT ON FUNCTION servescope_fence() IS '{sign}'".encode()

@@ -54,16 +54,9 @@ def migrate(con: duckdb.DuckDBPyConnection) -> None:
         raise _unlike(con, str(error).splitlines()[0]) from error
 
 
-def is_current(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether there is nothing that `migrate` would do, without a look at all tables."""
-    try:
-        row = con.execute(
-            "SELECT (SELECT max(version)::INTEGER FROM schema_version), "
-            "(SELECT list(DISTINCT hash) FROM views_version)"
-        ).fetchone()
-        return row == (newest_version(), [_views()[1]])
-    except (duckdb.BinderException, duckdb.CatalogException, duckdb.ConversionException):
-        return False
+def contents() -> str:
+    """What a store of this release is made of: the version of its tables, the hash of its views."""
+    return f"{newest_version()} {_views()[1]}"
 
 
 def _migrate(con: duckdb.DuckDBPyConnection) -> None:

@@ -195,7 +195,7 @@ def test_who_waits_too_long_is_told_for_whom(
     location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lake_session, "LOCK_WAIT_S", 0.2)
-    monkeypatch.setattr(lake, "is_current", lambda con: False)  # something is to be upgraded
+    monkeypatch.setattr(lake, "contents", lambda: "1 other views")  # something is to be upgraded
     place = LakePlace.parse(location)
     with (
         contextlib.closing(lake_session.LakeSession(place)) as frozen,
@@ -207,6 +207,7 @@ def test_who_waits_too_long_is_told_for_whom(
     assert "\n" not in text
     pid = rf"process {os.getpid()} on \S+ \(connection \d+, since \d\d:\d\d:\d\d UTC\)"
     assert re.search(f"{pid} has been opening or upgrading the store for 0.2 s", text)
+    monkeypatch.undo()
     Store.open(location).close()
 
 

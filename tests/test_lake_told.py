@@ -75,6 +75,7 @@ def test_a_catalog_of_another_release(postgres: Postgres, tmp_path: Path) -> Non
     newest = newest_version()
     with Store.open(location) as store, store.cursor() as con:
         con.execute(f"INSERT INTO schema_version VALUES ({newest + 1}, TIMESTAMP '2026-11-30')")
+    postgres.execute("COMMENT ON FUNCTION servescope_fence() IS 'of that release'", lake)
     postgres.execute("CREATE ROLE reader LOGIN")
     postgres.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader", lake)
     with pytest.raises(StoreError, match=r"a newer Servescope .*upgrade Servescope"):
