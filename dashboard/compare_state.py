@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,13 +15,13 @@ from dashboard.charts.figure import Figure
 from dashboard.context import Context
 from dashboard.run_cache import changes_of
 from data import aligned, long_run
+from data.asked import side_by_side
 from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
 from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
 
-_SIDE_BY_SIDE = 4  # runs
 Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
 
 
@@ -51,8 +50,7 @@ def asked(context: Context, run_ids: Sequence[str]) -> Asked:
 
 def loaded(context: Context, wanted: Asked) -> list[RunData]:
     """The runs in that order, read side by side."""
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        return [*pool.map(lambda one: run_cache.loaded(context, *one), wanted)]
+    return side_by_side(lambda one: run_cache.loaded(context, *one), wanted)
 
 
 def samples_of(wanted: Asked) -> int:

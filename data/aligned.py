@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Final
 
 import polars as pl
 
 from data import queries
+from data.asked import side_by_side
 from data.run_data import RunData
 from data.store import Store
 
@@ -18,7 +18,6 @@ READY, FIRST_REQUEST, CLOCK = "ready", "first request", "clock"
 ORIGINS: Final = (READY, FIRST_REQUEST, CLOCK)
 _POINTS: Final = 300  # of the longest run
 _ALL: Final = 900  # of all runs together: each is drawn as a line and may stand as a dot
-_SIDE_BY_SIDE: Final = 4  # runs
 _BUCKET_S: Final = 2.0  # stamps are whole seconds: a shorter one would show their rounding
 
 SERIES: Final[dict[str, pl.DataType]] = {
@@ -53,8 +52,7 @@ def origin(run: RunData, by: str) -> datetime | None:
 
 
 def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame, list[RunData]]:
-    """The throughput of runs in buckets of one length; asked side by side, since planning such a
-    question takes one core as long as answering it.
+    """The throughput of runs in buckets of one length.
 
     Returns:
         a frame of SERIES, and the runs whose log does not tell the origin.
@@ -68,7 +66,9 @@ def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame
     width = max(_BUCKET_S, max(seconds) / _POINTS, sum(seconds) / _ALL)
     zero = min(start for _, start in known)
 
-    def of_run(run: RunData, since: datetime, first: datetime, last: datetime) -> pl.DataFrame:
+    def of_run(place: tuple[RunData, datetime, tuple[datetime, datetime]]) -> pl.DataFrame:
+        run, start, (first, last) = place
+        since = zero if by == CLOCK else start
         buckets = max(1, math.ceil((last - first).total_seconds() / width))
         end = first + timedelta(seconds=buckets * width)
         with store.cursor() as con:
@@ -82,12 +82,8 @@ def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame
             "running_reqs",
         ).cast(pl.Schema(SERIES))
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        asked = [
-            pool.submit(of_run, run, zero if by == CLOCK else start, *span)
-            for (run, start), span in zip(known, spans, strict=True)
-        ]
-    return pl.concat([future.result() for future in asked]), silent
+    places = [(run, start, span) for (run, start), span in zip(known, spans, strict=True)]
+    return pl.concat(side_by_side(of_run, places)), silent
 
 
 def _span(run: RunData) -> tuple[datetime, datetime]:
