@@ -88,6 +88,9 @@ class Writer:
         """Wait until everything queued so far is committed. Others go on queuing: with many
         sources there is hardly a moment without anything."""
         with self._change:
+            if not self._waiting:
+                self._raise_if_over()
+                return
             before = set(self._waiting)
             self._flushing += 1
             self._change.notify_all()
@@ -151,6 +154,7 @@ class Writer:
                 self._busy = True
                 size = sum(append.size for append, _, _ in entries)
                 under_way |= {number for _, _, number in entries}
+                self._change.notify_all()  # the next append of these files may come in
             begun = time.monotonic()
             stored = self._commit(entries, more=not commit)
             if not self._gather:

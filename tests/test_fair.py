@@ -71,9 +71,11 @@ def test_small_appends_of_a_file_do_not_pile_up(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.duckdb") as store:
         writer = Writer(store, retry=True)
 
+        made = [source.step() for _ in range(5)]  # else the writer is faster than the reader
+
         def follow() -> None:
-            for _ in range(5):
-                writer.put(source.step(), lambda: None)
+            for step in made:
+                writer.put(step, lambda: None)
 
         with store._turn:
             reader = threading.Thread(target=follow)
