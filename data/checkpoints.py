@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cache
+from typing import NamedTuple
 
 import duckdb
 
@@ -64,8 +66,7 @@ class Known:
     of_source: Checkpoint | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Trace:
+class _Trace(NamedTuple):
     """What the checkpoints of a generation say that differ in nothing but how far it was read."""
 
     source_id: str
@@ -76,6 +77,22 @@ class _Trace:
     seq: int
     at: datetime
     end: int
+
+
+class _Beginning:
+    """The first bytes of a file, as fingerprints tell them."""
+
+    def __init__(self, head: bytes, most: int) -> None:
+        self._head = head
+        self._most = most
+        self._hash = cache(lambda length: _hash(head[:length]))  # many files have the same length
+
+    def is_of(self, fingerprint: str, length: int, end: int) -> bool:
+        """Whether a file of which `end` bytes were read, with this fingerprint, begins so."""
+        whole = length == self._most
+        if not whole and not 0 < length == end <= min(len(self._head), self._most - 1):
+            return False
+        return bool(self._hash(length) == fingerprint)
 
 
 def known(
@@ -97,12 +114,13 @@ def known(
     under = max((t for t in traces if t.path == path), key=lambda t: t.seq, default=None)
     read = [t for t in traces if t.source_id == source_id]
     last = max((t for t in read if t.end), key=lambda t: (t.at, t.seq), default=None)
-    alike = [t for t in traces if _begins(t.fingerprint, t.fingerprint_len, t.end, head, most)]
+    beginning = _Beginning(head, most)
+    alike = [t for t in traces if beginning.is_of(t.fingerprint, t.fingerprint_len, t.end)]
     latest = _latest_of(con, [t for t in (under, last, *alike) if t is not None])
     began = [
         c
         for c in (latest[file_id] for file_id in dict.fromkeys(t.file_id for t in alike))
-        if _begins(c.fingerprint, c.fingerprint_len, c.byte_offset, head, most)
+        if beginning.is_of(c.fingerprint, c.fingerprint_len, c.byte_offset)
     ]
     return Known(
         seq=under.seq if under else 0,
@@ -131,13 +149,6 @@ def _traces(
     return [_Trace(*row) for row in rows]
 
 
-def _begins(fingerprint: str, length: int, end: int, head: bytes, most: int) -> bool:
-    """Whether a file of which `end` bytes were read, with this fingerprint, begins as `head`."""
-    if length != most and not (0 < length == end <= min(len(head), most - 1)):
-        return False
-    return _hash(head[:length]) == fingerprint
-
-
 def _latest_of(con: duckdb.DuckDBPyConnection, traces: Sequence[_Trace]) -> dict[str, Checkpoint]:
     """The latest checkpoints of these generations, by file id."""
     if not traces:
@@ -162,6 +173,13 @@ def latest(con: duckdb.DuckDBPyConnection, file_id: str) -> Checkpoint | None:
         "ORDER BY seq DESC LIMIT 1"
     ).fetchone()
     return None if row is None else Checkpoint(*row)
+
+
+def latest_seqs(con: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    """The highest seq of every generation."""
+    return dict(
+        con.execute("SELECT file_id, max(seq) FROM checkpoints GROUP BY file_id").fetchall()
+    )
 
 
 def latest_seq(con: duckdb.DuckDBPyConnection, file_id: str) -> int:

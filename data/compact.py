@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from data import minutes
-from parsers.records import CHOICES, SAMPLES, Schema, is_constant
+from parsers.records import CHOICES, SAMPLES, Schema, empty, is_constant, joined
 
 _FEW_ROWS = 1000  # of one append: a part of their own would cost more than it saves
 # What a group says of its samples. The first ones hardly ever differ within an append.
@@ -75,14 +75,15 @@ def encode(
         known: groups whose rows are not asked for.
     """
     rows: dict[str, list[pl.DataFrame]] = {}
-    groups = [pl.DataFrame(schema=_GROUPS)]
+    groups: list[pl.DataFrame] = []
     for part in parts:
         numbers = _numbers(part)
-        groups.append(_named(part, numbers, known))
+        if (new := _named(part, numbers, known)) is not None:
+            groups.append(new)
         for kind, mine in _by_kind(pl.DataFrame([numbers, *_filled(part)])):
             rows.setdefault(TABLES[kind], []).append(mine)
-    full = {table: pl.concat(of_table, how="diagonal") for table, of_table in rows.items()}
-    return full, pl.concat(groups)
+    full = {table: joined(of_table) for table, of_table in rows.items()}
+    return full, joined(groups) if groups else empty(_GROUPS)
 
 
 def _filled(frame: pl.DataFrame) -> Iterator[pl.Series]:
@@ -93,20 +94,20 @@ def _filled(frame: pl.DataFrame) -> Iterator[pl.Series]:
 def _by_kind(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
     """What the table of each kind has columns for; ValueError for other values: never dropped."""
     left = {column.name: column.count() for column in rows.iter_columns()}
-    for kind in COLUMNS:
-        is_mine = rows["kind"] == kind
-        if is_mine.any():
-            names = [name for name in ("group_id", *COLUMNS[kind]) if name in left]
-            mine = rows.select(names)
-            mine = pl.DataFrame([*_filled(mine if is_mine.all() else mine.filter(is_mine))])
-            for column in mine.iter_columns():
-                left[column.name] -= column.count()
-            yield kind, mine
+    kinds = rows["kind"].unique().to_list()
+    for kind in kinds:
+        names = [name for name in ("group_id", *COLUMNS[kind]) if name in left]
+        mine = rows.drop(left.keys() - set(names))
+        if len(kinds) > 1:
+            mine = pl.DataFrame([*_filled(mine.filter(rows["kind"] == kind))])
+        for column in mine.iter_columns():
+            left[column.name] -= column.count()
+        yield kind, mine
     for name, values in left.items():
         if values and name not in GROUP:
             has = rows["kind"].filter(rows[name].is_not_null()).unique().to_list()
-            kinds = ", ".join(kind for kind in has if name not in COLUMNS[kind])
-            raise ValueError(f"samples of kind {kinds} have no column {name}")
+            odd = ", ".join(kind for kind in has if name not in COLUMNS[kind])
+            raise ValueError(f"samples of kind {odd} have no column {name}")
 
 
 def parted(samples: pl.DataFrame, appends: int = 1) -> list[pl.DataFrame]:
@@ -130,6 +131,10 @@ def _numbers(part: pl.DataFrame) -> pl.Series:
     A group's number is that of its run, file and rank, with the place of its few values among
     all their combinations in the lowest bits: numbers of one run lie close together.
     """
+    if part.height <= _FEW_ROWS:
+        rows = zip(*(part[name].to_list() for name in (*_SAME, *_FEW)), strict=True)
+        numbers = [_number(*row[: len(_SAME)]) + _place(*row[len(_SAME) :]) for row in rows]
+        return pl.Series("group_id", numbers, dtype=pl.Int64)
     places = _places(part)
     if _is_one(part):
         return places + _number(*(part[name][0] for name in _SAME))
@@ -137,11 +142,11 @@ def _numbers(part: pl.DataFrame) -> pl.Series:
     return places + pl.Series([_number(*rank) for rank in ranks], dtype=pl.Int64)
 
 
-def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl.DataFrame:
-    """Rows of `sample_groups` for the groups of a part that are not known."""
+def _named(part: pl.DataFrame, numbers: pl.Series, known: Collection[int]) -> pl.DataFrame | None:
+    """Rows of `sample_groups` for the groups of a part that are not known; None: all are."""
     found = numbers.to_list() if part.height <= _FEW_ROWS else numbers.unique().to_list()
     if all(number in known for number in found):
-        return pl.DataFrame(schema=_GROUPS)
+        return None
     places = numbers.arg_unique()
     first = {numbers[place]: place for place in places.to_list() if numbers[place] not in known}
     named = part.select(GROUP)[list(first.values())]
@@ -160,6 +165,17 @@ def _places(part: pl.DataFrame) -> pl.Series:
             code = code.fill_null(0)
         place += code.to_numpy() * np.int32(weight)
     return pl.Series("group_id", place, dtype=pl.Int64)
+
+
+@lru_cache(1024)
+def _place(*values: object) -> int:
+    """The place of a row's few values: what `_places` gives for a column of them."""
+    place, weight = 0, _COMBINATIONS
+    for (name, size), value in zip(_SIZES.items(), values, strict=True):
+        weight //= size
+        if value is not None:
+            place += (1 + CHOICES.get(name, (False, True)).index(value)) * weight
+    return place
 
 
 @lru_cache(1024)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from data.summary import without_metrics
 from parsers.records import is_constant
 
 _KEPT = 512  # samples of each file
@@ -31,12 +32,17 @@ class Recent:
         """Samples in the order of their files."""
         for part in parts:
             # Figures of kind `metrics` stand at the place of a sample.
-            lines = part.select(_COLUMNS).filter(pl.col("kind") != "metrics")
-            last = lines.tail(_KEPT) if is_constant(lines["file_id"]) else lines
-            for (file_id,), rows in last.partition_by("file_id", as_dict=True).items():
-                known = self._frames.get(str(file_id))
-                together = rows if known is None else pl.concat([known, rows])
-                self._frames[str(file_id)] = together.tail(_KEPT)
+            lines = without_metrics(part)
+            if not lines.height:
+                continue
+            one = is_constant(lines["file_id"])
+            last = (lines.tail(_KEPT) if one else lines).select(_COLUMNS)
+            for rows in [last] if one else last.partition_by("file_id"):
+                self._add(str(rows["file_id"][0]), rows)
+
+    def _add(self, file_id: str, rows: pl.DataFrame) -> None:
+        known = self._frames.get(file_id)
+        self._frames[file_id] = (rows if known is None else pl.concat([known, rows])).tail(_KEPT)
 
     def forget(self) -> None:
         """Nothing of it may be stored."""

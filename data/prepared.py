@@ -13,6 +13,7 @@ from typing import Protocol
 import polars as pl
 
 from data import compact, summary
+from parsers.records import joined
 
 
 class BatchLike(Protocol):
@@ -72,8 +73,9 @@ def prepare(batches: Sequence[BatchLike], known: Collection[int]) -> Prepared:
     }
     parts = compact.parted(_together([batch.samples for batch in batches]), len(batches))
     samples, new = compact.encode(parts, known)
-    sums = [summary.of_samples(parts), summary.of_events(frames["events"])]
-    computed = {"sample_groups": new, "run_summary_parts": pl.concat(sums, how="diagonal")}
+    both = (summary.of_samples(parts), summary.of_events(frames["events"]))
+    sums = [frame for frame in both if frame.height] or [both[0]]
+    computed = {"sample_groups": new, "run_summary_parts": joined(sums)}
     read = {**samples, **frames}
     every = {table: frame for table, frame in {**computed, **read}.items() if frame.height}
     return Prepared(every, sum(frame.height for frame in read.values()), parts)
@@ -82,4 +84,4 @@ def prepare(batches: Sequence[BatchLike], known: Collection[int]) -> Prepared:
 def _together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """One frame of all rows; most frames of live lines have none."""
     full = [frame for frame in frames if frame.height]
-    return pl.concat(full) if full else frames[0]
+    return joined(full) if full else frames[0]

@@ -18,7 +18,7 @@ import duckdb
 import polars as pl
 
 from data import summary
-from data.checkpoints import COLUMNS, Checkpoint, latest_seq
+from data.checkpoints import COLUMNS, Checkpoint, latest_seq, latest_seqs
 from data.errors import ConflictError, StoreError
 from data.handing import Stream, without_pandas
 from data.lake_place import LakePlace, is_lake
@@ -26,6 +26,7 @@ from data.late import Recent
 from data.literal import literal
 from data.prepared import BatchLike, Prepared, prepare
 from data.readers import Readers
+from parsers.records import joined
 
 # DuckDB would fetch an extension over the network by itself.
 NO_NETWORK: dict[str, str | bool | int | float | list[str]] = {
@@ -69,7 +70,7 @@ class Store(ABC):
         self._recent = Recent()
         self._waiting: dict[str, list[pl.DataFrame]] = {}  # of the open transaction, by table
         self._reached: list[Checkpoint] = []  # of the open transaction
-        self._latest: dict[str, int] = {}  # seq of the latest checkpoint of files appended to
+        self._latest: dict[str, int] | None = None  # seqs of checkpoints, as far as asked for
 
     @staticmethod
     def open(location: Path | str, *, bulk: bool = False) -> Store:
@@ -195,7 +196,8 @@ class Store(ABC):
                 if isinstance(error, duckdb.Error):
                     raise self.failure(error, reached) from error
                 raise
-            self._latest |= latest
+            if self._latest is not None:
+                self._latest.update(latest)
             if rows:
                 self._stored += 1
 
@@ -203,7 +205,7 @@ class Store(ABC):
         reached, self._reached = self._reached, []
         self._open = False
         self._waiting.clear()
-        self._latest.clear()
+        self._latest = None
         self._recent.forget()
         with contextlib.suppress(duckdb.Error):  # DuckDB has undone it already
             self._writer.execute("ROLLBACK")
@@ -263,12 +265,9 @@ class Store(ABC):
         """The latest seq of each file after these checkpoints."""
         latest: dict[str, int] = {}
         for new in checkpoints:
-            if new.file_id not in latest:
-                known = self._latest.get(new.file_id)
-                latest[new.file_id] = (
-                    latest_seq(self._writer, new.file_id) if known is None else known
-                )
-            before = latest[new.file_id]
+            before = latest.get(new.file_id)
+            if before is None:
+                before = self._latest_seq(new.file_id)
             if new.seq <= before or new.after not in (None, before):
                 raise ConflictError(
                     f"{new.path}: another reader has stored more of it meanwhile; try again",
@@ -276,6 +275,14 @@ class Store(ABC):
                 )
             latest[new.file_id] = new.seq
         return latest
+
+    def _latest_seq(self, file_id: str) -> int:
+        """Of what is stored of a file. Where nobody else writes all are asked for once."""
+        if self._latest is None:
+            self._latest = {} if self.is_shared else latest_seqs(self._writer)
+        if self.is_shared and file_id not in self._latest:
+            return latest_seq(self._writer, file_id)
+        return self._latest.get(file_id, 0)
 
     def prepare(self, batch: BatchLike) -> Prepared:
         """What an append inserts of a batch, for a thread that has the time to work it out."""
@@ -300,7 +307,7 @@ class Store(ABC):
         for table in sorted(self._waiting, key=_LATE.__eq__):  # its sums read the others
             frames = self._waiting[table]
             if not more or sum(frame.height for frame in frames) >= _WORTH_ROWS:
-                self._insert_frame(table, pl.concat(frames, how="diagonal"))
+                self._insert_frame(table, joined(frames))
                 del self._waiting[table]
 
     def _insert_frame(self, table: str, frame: pl.DataFrame) -> None:
@@ -321,10 +328,11 @@ class Store(ABC):
             stream.frame = None  # DuckDB keeps the stream until the transaction ends
 
     def _insert_few(self, table: str, frame: pl.DataFrame) -> None:
-        """The same for a few rows, in a third of the time: a list a column."""
-        names = ", ".join(f'"{name}"' for name in frame.columns)
-        values = ", ".join(f'unnest(?) AS "{name}"' for name in frame.columns)
-        lists = [column.to_list() for column in frame.iter_columns()]
+        """The same for a few rows, in a third of the time: a list a column that has a value."""
+        filled = [column for column in frame.iter_columns() if column.null_count() < frame.height]
+        names = ", ".join(f'"{column.name}"' for column in filled)
+        values = ", ".join(f'unnest(?) AS "{column.name}"' for column in filled)
+        lists = [column.to_list() for column in filled]
         self._writer.execute(f"INSERT INTO {table} ({names}) SELECT {values}", lists)
         if table == _LATE and not self._summed(frame):
             late = {"late": values, "bounds": self._bounds(frame)}

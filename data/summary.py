@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from parsers.records import is_constant
+from parsers.records import is_constant, joined
 
 _RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
+_NOTHING = pl.DataFrame()
 
 
 def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -20,9 +21,15 @@ def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
     The figures beside the samples, of kind `metrics`, describe the same windows again.
     """
-    counted = [part.filter(pl.col("kind") != "metrics") for part in parts]
+    counted = [without_metrics(part) for part in parts]
     sums = [_summed(part) for part in counted if part.height]
-    return pl.concat(sums) if sums else pl.DataFrame()
+    return joined(sums) if sums else _NOTHING
+
+
+def without_metrics(part: pl.DataFrame) -> pl.DataFrame:
+    """The samples but for the figures beside them."""
+    beside = part["kind"] == "metrics"
+    return part.filter(~beside) if beside.any() else part
 
 
 def _summed(part: pl.DataFrame) -> pl.DataFrame:
@@ -34,12 +41,12 @@ def _summed(part: pl.DataFrame) -> pl.DataFrame:
 
 def of_events(events: pl.DataFrame) -> pl.DataFrame:
     """Rows of run_summary_parts for events: faults and retractions of each run."""
-    if events.is_empty():
-        return pl.DataFrame()
+    if not ((events["severity"] == "fault").any() or (events["kind"] == "retraction").any()):
+        return _NOTHING
     fault, retraction = pl.col("severity") == "fault", pl.col("kind") == "retraction"
     counted = events.filter(pl.col("run_id").is_not_null() & (fault | retraction))
     if not counted.height:
-        return pl.DataFrame()
+        return _NOTHING
     # An incident is named after the place of its first event, which alone counts.
     places = counted.select("run_id", "byte_offset").iter_rows()
     names = [None if off is None else f"{run}-{off:x}" for run, off in places]

@@ -8,14 +8,17 @@ value is null, never zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
 
 Schema = dict[str, pl.DataType]
+# So few rows are looked at one by one: a question to polars has its price, however few they are.
+FEW_ROWS = 200
 _SHARED_ROWS = 1 << 17  # of columns that say the same
+_empty: dict[int, tuple[Schema, pl.DataFrame]] = {}  # by the schema's id, which is kept with it
 
 TIME = pl.Datetime("us")
 TEXT, INT, BIG, REAL, BOOL = pl.String(), pl.Int32(), pl.Int64(), pl.Float64(), pl.Boolean()
@@ -256,8 +259,17 @@ def frame(rows: Iterable[Mapping[str, Any]], schema: Schema) -> pl.DataFrame:
 
 
 def empty(schema: Schema) -> pl.DataFrame:
-    """A frame of this schema without rows."""
-    return _empty(tuple(schema.items()))
+    """A frame of this schema, one of those that modules keep, without rows. It is made once: a
+    frame takes a while to make, and of most tables a look at a live log has nothing."""
+    kept = _empty.get(id(schema))
+    if kept is None:
+        kept = _empty[id(schema)] = schema, pl.DataFrame(schema=schema)
+    return kept[1]
+
+
+def joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All rows of frames that may lack columns of each other; joining even one has a price."""
+    return frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
 
 
 def with_columns(rows: pl.DataFrame, *columns: pl.Series) -> pl.DataFrame:
@@ -280,6 +292,13 @@ def _long(value: object, dtype: pl.DataType, rows: int) -> pl.Series:
     return pl.Series([value], dtype=dtype).new_from_index(0, rows)
 
 
+def says(column: pl.Series, choice: str) -> pl.Series:
+    """Which rows of a column of CHOICES hold this one."""
+    if column.len() > FEW_ROWS:
+        return column == choice
+    return pl.Series([value == choice for value in column.to_list()], dtype=pl.Boolean())
+
+
 def is_constant(values: pl.Series) -> bool:
     """Whether all values of a column are the same, or all missing; told without counting them."""
     if nulls := values.null_count():
@@ -287,8 +306,3 @@ def is_constant(values: pl.Series) -> bool:
     if not values.len() or values[0] != values[-1]:
         return not values.len()
     return values.flags["SORTED_ASC"] or bool((values == values.head(1)).all())
-
-
-@cache
-def _empty(columns: tuple[tuple[str, pl.DataType], ...]) -> pl.DataFrame:
-    return pl.DataFrame(schema=dict(columns))

@@ -96,6 +96,27 @@ def test_latest_checkpoint_and_facts_have_the_highest_seq(open_store: OpenStore)
         assert rows(store, "SELECT run_id, tp FROM runs") == [{"run_id": "r1", "tp": 2}]
 
 
+def test_of_a_source_the_file_read_last_is_known_and_of_a_path_its_own(
+    open_store: OpenStore,
+) -> None:
+    older = replace(checkpoint(9, 30), file_id="older", path="/log.1", at=at(0))
+    empty = replace(checkpoint(5, 0), file_id="empty", fingerprint="", at=at(2))
+    with open_store() as store, store.cursor() as con:
+        nothing = checkpoints.known(con, path="/log", head=b"0123", most=4, source_id="s")
+        assert (nothing.seq, nothing.under_path, nothing.alike, nothing.of_source) == (
+            0, None, (), None,
+        )  # fmt: skip
+        for one in (older, *(replace(checkpoint(seq, 10 * seq), at=at(1)) for seq in (1, 2))):
+            store.append(None, one)
+        store.append(None, empty)
+        known = checkpoints.known(con, path="/log.1", source_id="s")
+    assert known.under_path is not None
+    assert known.of_source is not None
+    assert (known.seq, known.under_path.file_id) == (9, "older")
+    assert (known.of_source.file_id, known.of_source.seq) == ("f", 2)
+    assert known.read_at.replace(tzinfo=None) == at(2)
+
+
 def test_failed_append_leaves_nothing_and_the_next_one_works(open_store: OpenStore) -> None:
     broken = Frames(
         samples=records.frame([decode(1)], records.SAMPLES),
@@ -264,3 +285,25 @@ def test_appends_of_one_transaction_can_have_values_in_different_columns(
         with store.cursor() as con:
             got = con.sql("SELECT accept_len FROM samples ORDER BY ts").fetchall()
     assert got == [(None,), (1.5,)]
+
+
+@pytest.mark.parametrize("same_rank", [True, False])
+def test_a_group_has_the_same_number_however_many_samples_come_together(same_rank: bool) -> None:
+    """A few samples are looked at one by one, many by columns; a live log gives few at a time and
+    an import many."""
+    rows = [
+        decode(
+            seconds,
+            dp_rank=None if same_rank else seconds % 3,
+            window=records.CHOICES["window"][seconds % 4],
+            interval_from=(None, *records.CHOICES["interval_from"])[seconds % 4],
+            graph_on=(None, True, False)[seconds % 3],
+            ts_inferred=seconds % 2 == 0,
+        )
+        for seconds in range(24)
+    ]
+    few = samples(rows).samples
+    many = pl.concat([few] * 100)
+    alone, at_once = compact.encode([few])[1], compact.encode([many])[1]
+    assert alone.height > 10
+    assert_frame_equal(alone, at_once, check_row_order=False)
