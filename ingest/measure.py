@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +17,14 @@ from parsers.record_search import PRINTED
 from parsers.records import (
     CHOICES,
     ENGINE,
+    FEW_ROWS,
     HIT_RATE_SCOPE,
     KIND,
     SAMPLES,
     constant,
+    empty,
     is_constant,
+    says,
     with_columns,
 )
 from parsers.windows import Measured, Rank, RunClock
@@ -29,12 +33,13 @@ _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_ra
 _PREALLOCATED = ('"#prealloc-req"', '"pre-allocated usage"')
 _RANK_NAMES = list(_RANK_COLUMNS.values())
 _ONE_RANK = [*_RANK_NAMES, "engine_index"]
+_PRINTED = PRINTED | {"engine": ENGINE, "kind": KIND}
 
 
 def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """All samples of a block in file order, with every PRINTED column."""
     if not frames:
-        return pl.DataFrame(schema=PRINTED | {"engine": ENGINE, "kind": KIND})
+        return empty(_PRINTED)
     whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
     if whole["off"].is_sorted():
         return whole
@@ -71,12 +76,11 @@ def _ranks(printed: pl.Series) -> Iterator[pl.Series]:
 def engine_indexed(rows: pl.DataFrame, last: int | None) -> tuple[pl.DataFrame, int | None]:
     """vLLM's engine numbers: a spec line carries none and belongs to the engine line before it,
     and so do the figures beside the samples that carry none."""
+    if not says(rows["engine"], "vllm").any():
+        return rows.hstack([constant("engine_index", None, pl.Int32(), rows.height)]), last
     own = pl.col("engine_no").cast(pl.Int32, strict=False)
     is_stats = pl.col("kind") == "stats"
     follows = (pl.col("kind") == "spec") | ((pl.col("kind") == "metrics") & own.is_null())
-    engine = rows["engine"]
-    if not (engine == "vllm").any():
-        return rows.hstack([constant("engine_index", None, pl.Int32(), rows.height)]), last
     # -1 stands for "a line without a number", so that it hides an older number from its spec line.
     seen = (
         pl.when(is_stats)
@@ -117,7 +121,7 @@ def by_rank(rows: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
 def by_kind(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """A rank's spec rows, its figures that have no window, and all others."""
     kind = rows["kind"]
-    spec, beside = kind == "spec", kind == "metrics"
+    spec, beside = says(kind, "spec"), says(kind, "metrics")
     if not spec.any() and not beside.any():
         return rows.clear(), rows.clear(), rows
     return rows.filter(spec), rows.filter(beside), rows.filter(~spec & ~beside)
@@ -194,5 +198,16 @@ def _default_interval(rows: pl.DataFrame) -> float:
 def complete(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows with every contract column, those that no line of the block had as null."""
     known = set(rows.columns)
-    missing = [(name, dtype) for name, dtype in SAMPLES.items() if name not in known]
-    return rows.hstack([constant(name, None, dtype, rows.height) for name, dtype in missing])
+    missing = tuple(name for name in SAMPLES if name not in known)
+    few = rows.height <= FEW_ROWS
+    nulls = _few_nulls(missing).head(rows.height) if few else _nulls(missing, rows.height)
+    return rows.hstack(nulls.get_columns())
+
+
+def _nulls(names: tuple[str, ...], rows: int) -> pl.DataFrame:
+    return pl.DataFrame([constant(name, None, SAMPLES[name], rows) for name in names])
+
+
+@lru_cache(32)
+def _few_nulls(names: tuple[str, ...]) -> pl.DataFrame:
+    return _nulls(names, FEW_ROWS)

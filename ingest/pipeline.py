@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain, islice
@@ -243,8 +243,10 @@ class Pipeline:
             list(zip(marks, mark_ts, strict=True)), begun_at, serving, printed
         )
         counts, refused = access_rows.rows(self._place, scanned.access, minute_ts, starts)
-        samples, late = self._measure(measure.placed(printed, sample_ts), starts)
-        self._note_samples(samples, [run for _, run in starts])
+        samples, late = records.empty(records.SAMPLES), Late()
+        if printed.height:
+            samples, late = self._measure(measure.placed(printed, sample_ts), starts)
+            self._note_samples(samples, [run for _, run in starts])
         for run in self._book.closed:
             run.settle()
             late += self._ranks.close(run)
@@ -314,17 +316,16 @@ class Pipeline:
     ) -> tuple[pl.DataFrame, Late]:
         """Rows of `samples` in file order; corrected intervals of earlier blocks."""
         done, late = self._ranks.measure(placed, starts)
-        if not done:
-            return records.empty(records.SAMPLES), late
         whole = done[0] if len(done) == 1 else pl.concat(done).sort("byte_offset")
         places = (
             records.constant(name, value, records.TEXT, whole.height)
             for name, value in self._place.items()
         )
         whole = records.with_columns(whole, *places)
+        every = {column.name: column for column in whole.iter_columns()}
         columns = [
             column if column.dtype == dtype else column.cast(dtype)
-            for column, dtype in ((whole[name], dtype) for name, dtype in records.SAMPLES.items())
+            for column, dtype in ((every[name], dtype) for name, dtype in records.SAMPLES.items())
         ]
         return pl.DataFrame(columns), late
 
@@ -337,12 +338,17 @@ class Pipeline:
                     self._revive(run, own.rename({"byte_offset": "off"}), self.offset)
                 if run is not self._book.current and run.ended is None:
                     run.end("lost", self.offset, None)  # it went on, and then another one began
-                for row in _first_and_latest(own, run.end_off):
-                    run.saw(own["byte_offset"][row], own["ts"][row])
+                run.saw_all(_first_and_latest(own, run.end_off))
 
 
-def _first_and_latest(samples: pl.DataFrame, end: int | None) -> list[int]:
-    """Rows of the first sample that has a time, and of the latest time before an offset."""
-    ts = samples["ts"]
-    before = ts if end is None else ts.set(samples["byte_offset"] > end, None)
-    return [row for row in (ts.is_not_null().arg_max(), before.arg_max()) if row is not None]
+def _first_and_latest(
+    samples: pl.DataFrame, end: int | None
+) -> Iterable[tuple[int, datetime | None]]:
+    """Places and times of the first sample that has a time, and of the latest time before an
+    offset; of a few samples those of all."""
+    off, ts = samples["byte_offset"], samples["ts"]
+    if samples.height <= records.FEW_ROWS:
+        return zip(off.to_list(), ts.to_list(), strict=True)
+    before = ts if end is None else ts.set(off > end, None)
+    rows = (ts.is_not_null().arg_max(), before.arg_max())
+    return [(off[row], ts[row]) for row in rows if row is not None]

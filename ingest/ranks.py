@@ -14,6 +14,7 @@ import polars as pl
 from ingest import measure
 from ingest.runs import READY_AFTER_SAMPLES, Run
 from parsers import speculation
+from parsers.records import says
 from parsers.speculation import SpecCard
 from parsers.windows import Rank, Ties
 
@@ -122,7 +123,8 @@ def _count_towards_ready(run: Run, rows: pl.DataFrame) -> None:
     """A booted run that never says "ready" counts as ready after some samples."""
     if not run.booted or run.ready_off is not None:
         return
-    offs = rows.filter(pl.col("kind").is_in(["decode", "stats"]))["byte_offset"]
+    counted = says(rows["kind"], "decode") | says(rows["kind"], "stats")
+    offs = rows["byte_offset"].filter(counted)
     missing = READY_AFTER_SAMPLES - run.unready_samples
     if offs.len() >= missing:
         run.ready_off = int(offs[missing - 1])

@@ -28,15 +28,17 @@ _SHAPE_CHARS = 300
 def find_requests(text: Text) -> tuple[list[Request], Text]:
     """Per-request lines of a block, and the block with them as no access lines: whatever their
     texts hold."""
-    if text.rest["sample"].all():
+    rest = text.rest
+    others = ~rest["sample"]
+    if rest["access"].any():
+        others &= ~rest["access"] | (rest["line"].str.len_bytes() > _ACCESS_BYTES)
+    if not others.any():
         return [], text
-    line = pl.col("line").str
-    others = ~pl.col("sample") & (~pl.col("access") | (line.len_bytes() > _ACCESS_BYTES))
-    asked = holding(text.rest.filter(others), _ANY_GATE)
+    asked = holding(rest, others, _ANY_GATE)
     found = request_lines.read(asked) if asked.height else []
     if found:
         read = pl.col("no").is_in({request.no for request in found})
-        text = replace(text, rest=text.rest.with_columns(access=pl.col("access") & ~read))
+        text = replace(text, rest=rest.with_columns(access=pl.col("access") & ~read))
     return found, text
 
 

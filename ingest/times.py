@@ -13,6 +13,8 @@ from parsers.clock import Clock, printed_in_full
 from parsers.marks import Mark
 from parsers.requests import Request
 
+_TIMES = {name: records.SAMPLES[name] for name in ("ts", "ts_inferred")}
+
 
 def times_of(
     clock: Clock, text: pl.DataFrame, printed: pl.DataFrame, dated: Sequence[Mark | Request | Stamp]
@@ -30,11 +32,13 @@ def times_of(
     """
     names = ["stamp", "date", "time"]
     wrapped = "wrap" in text.columns
-    if not dated and not wrapped:
-        return clock.resolve(printed.select(names)), []
+    if not dated and not printed.height:
+        return records.empty(_TIMES), []
     stamps = [_whole(m.date, m.time) for m in dated]
     if not wrapped and (found := _at_once(clock, printed, dated, stamps)):
         return found
+    if not dated and not wrapped:
+        return clock.resolve(printed.select(names)), []
     said = pl.DataFrame(
         {
             "off": [m.off for m in dated],
@@ -71,11 +75,14 @@ def _at_once(
     """The same where all stamps are whole and equally far from UTC: the way of most blocks."""
     whole = printed["stamp"]
     told = [stamp for stamp in stamps if stamp is not None]
-    if not printed.height or whole.null_count() or len(told) < len(stamps):
+    if whole.null_count() or len(told) < len(stamps):
         return None
-    last_off, last = max(zip((m.off for m in dated), told, strict=True), key=lambda at: at[0])
-    last = whole[-1] if printed["off"][-1] > last_off else last
-    ahead = clock.ahead_of(whole, told, last)
+    ends = list(zip((m.off for m in dated), told, strict=True))
+    if printed.height:
+        ends.append((printed["off"][-1], whole[-1]))
+    _, last = max(ends, key=lambda at: at[0])
+    extremes = (time for time in (whole.min(), whole.max()) if isinstance(time, datetime))
+    ahead = clock.ahead_of([*extremes, *told], last)
     if ahead is None:
         return None
     ts = pl.DataFrame([(whole - ahead).cast(records.TIME).alias("ts"), printed_in_full(len(whole))])

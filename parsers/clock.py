@@ -83,14 +83,12 @@ class Clock:
             self.last = last.isoformat()
         return pl.DataFrame([ts.cast(TIME).alias("ts"), inferred.alias("ts_inferred")])
 
-    def ahead_of(
-        self, whole: pl.Series, others: Sequence[datetime], last: datetime
-    ) -> timedelta | None:
+    def ahead_of(self, times: Sequence[datetime], last: datetime) -> timedelta | None:
         """How far the printed clock is ahead of the times to be stored; None where that may differ
         among these. If it is told, the clock has gone on to the last one.
 
         Args:
-            whole, others: printed times, in no order.
+            times: as printed, in no order; the first and the last of those between will do.
             last: which of them is the last one in the file.
         """
         if self.as_printed:
@@ -98,7 +96,7 @@ class Clock:
         elif self.zone is None:
             ahead = timedelta(seconds=self.ahead_s or 0)
         else:
-            ahead = _ahead(self.zone, pl.Series([whole.min(), whole.max(), *others], dtype=TIME))
+            ahead = _ahead(self.zone, min(times), max(times))
         if ahead is not None:
             if self.zone is not None and not self.as_printed:
                 self.printed, self.again = last.isoformat(), False
@@ -194,7 +192,8 @@ class Clock:
     def _in_zone(self, ts: pl.Series) -> pl.Series:
         """UTC of a clock in the zone. The hour that a change of the clock repeats is its second
         one once the clock has stepped back in it; a time that the change leaves out is null."""
-        ahead = _ahead(self.zone, ts)
+        ends = _ends(ts)
+        ahead = _ahead(self.zone, *ends) if ends else None
         if ahead is not None:
             self.printed, self.again = ts[-1].isoformat(), False
             return ts - ahead
@@ -257,17 +256,25 @@ def printed_in_full(n: int) -> pl.Series:
     return _NO.new_from_index(0, n)
 
 
-def _ahead(zone: str | None, ts: pl.Series) -> timedelta | None:
-    """How far a zone is ahead of UTC over all these times of its clock; None where some are
-    missing or that changes near them."""
-    if ts.null_count() or not ts.len():
-        return None
+def _ends(ts: pl.Series) -> tuple[datetime, datetime] | None:
+    """The first and the last of some times; None where some are missing."""
     try:
         first, last = ts.min(), ts.max()
-        if not (isinstance(first, datetime) and isinstance(last, datetime)) or last - first > _DAY:
-            return None
+    except (OverflowError, ValueError):  # the year 0, or one behind the last
+        return None
+    if ts.null_count() or not (isinstance(first, datetime) and isinstance(last, datetime)):
+        return None
+    return first, last
+
+
+def _ahead(zone: str | None, first: datetime, last: datetime) -> timedelta | None:
+    """How far a zone is ahead of UTC from one time of its clock to another; None where that
+    changes near them."""
+    if last - first > _DAY:
+        return None
+    try:
         ahead = {_ahead_on(zone, day) for day in {first.date(), last.date()}}
-    except (OverflowError, ValueError):  # the year 0, or the last one
+    except (OverflowError, ValueError):  # the first year, or the last one
         return None
     return ahead.pop() if len(ahead) == 1 else None
 

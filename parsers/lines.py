@@ -114,12 +114,17 @@ def any_of(texts: tuple[str, ...]) -> str:
     return "|".join(map(pl.escape_regex, texts))
 
 
-def holding(text: pl.DataFrame, pattern: str) -> pl.DataFrame:
-    """Those lines (column line) in which a pattern is found that means the same to both engines."""
+def holding(text: pl.DataFrame, among: pl.Series, pattern: str) -> pl.DataFrame:
+    """Those lines (column line) in which a pattern is found that means the same to both engines.
+
+    Args:
+        among: which lines are searched.
+    """
     if text.height > FEW_LINES:
-        return text.filter(pl.col("line").str.contains(pattern))
+        return text.filter(among).filter(pl.col("line").str.contains(pattern))
     search = _compiled(pattern).search
-    found = [search(line) is not None for line in text["line"].to_list()]
+    lines = zip(text["line"].to_list(), among.to_list(), strict=True)
+    found = [searched and search(line) is not None for line, searched in lines]
     return text.filter(pl.Series(found)) if any(found) else text.clear()
 
 

@@ -109,10 +109,10 @@ class Marker:
             end cut off, so that the next block can start with it, else None.
         """
         marks: list[Mark] = []
-        found = text.rest.filter(~(pl.col("sample") | pl.col("access")))
+        others = ~(text.rest["sample"] | text.rest["access"])
+        found = holding(text.rest, others, self.literals) if others.any() else text.rest.clear()
         if not found.height:
             return marks, None
-        found = holding(found, self.literals)
         around = cache(text.whole)  # asked for where what stands around a line counts
         stamped = pl.col("wrap").is_not_null() if "wrap" in found.columns else pl.lit(False)
         for line, off, no, has_stamp in found.select("line", "off", "no", stamped).iter_rows():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from parsers.lines import FEW_LINES
-from parsers.records import ACCEPT_DEF, CHOICES, with_columns
+from parsers.records import ACCEPT_DEF, CHOICES, says, with_columns
 from parsers.windows import DEFAULT_STEPS, Rank
 
 STRICT, WITH_BONUS, VLLM, ASSUMED, LIFETIME = CHOICES["accept_def"]
@@ -132,8 +132,9 @@ def complete_sglang(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
 def _without_acceptance(rows: pl.DataFrame, card: SpecCard) -> pl.DataFrame:
     """Of rows that print no acceptance only the steps are to be told."""
     steps = rows["running_reqs"].cast(pl.Float64) * card.steps
-    if (rows["kind"] != "decode").any():
-        steps = steps.set(rows["kind"] != "decode", None)
+    decodes = says(rows["kind"], "decode")
+    if not decodes.all():
+        steps = steps.set(~decodes, None)
     return with_columns(rows, steps.alias("request_steps"))
 
 

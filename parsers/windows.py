@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from parsers.records import CHOICES
+from parsers.records import CHOICES, FEW_ROWS, says
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -127,7 +127,7 @@ class Measured:
 def measure_sglang(rows: pl.DataFrame, rank: Rank, run: RunClock) -> Measured:
     """Windows of one SGLang rank's decode and prefill rows of one run, in file order."""
     ts, off = _micros(rows), rows["byte_offset"].to_numpy()
-    is_decode = (rows["kind"] == "decode").to_numpy()
+    is_decode = says(rows["kind"], "decode").to_numpy()
     n = len(ts)
     out = Measured(np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int64), [])
     gaps = _gaps(ts, rank)
@@ -176,7 +176,7 @@ class _Windows:
         (new,) = _floats(rows, "new_seqs")
         single, free = (new == 1) & (running == 0), (running == 0) | np.isnan(running)
         # Up to 0.5.8.post1 a prefill line is printed when scheduled and has no graph field.
-        old = rows["graph_on"].is_null().to_numpy(writable=True)
+        old = _missing(rows["graph_on"])
         prompts = np.cumsum(~is_decode)
         crowded = np.cumsum(~is_decode & ~single)
         old &= ~is_decode
@@ -379,13 +379,26 @@ def _micros(rows: pl.DataFrame) -> Ints:
     return micros.to_numpy()
 
 
+def _missing(column: pl.Series) -> Bools:
+    """Which values are missing; mostly all or none."""
+    nulls = column.null_count()
+    if nulls in (0, column.len()):
+        return np.full(column.len(), nulls > 0)
+    return column.is_null().to_numpy(writable=True)
+
+
 def _floats(rows: pl.DataFrame, *names: str) -> list[Floats]:
     """Values of all rows, NaN where there is none: put there by polars, since NumPy's own way to
     a missing value is three times slower and keeps all other threads waiting."""
     found = []
     for name in names:
-        column = rows[name].cast(pl.Float64)
-        if column.null_count():
-            column = column.fill_null(np.nan)
-        found.append(column.to_numpy())
+        column = rows[name]
+        if column.null_count() == column.len():
+            found.append(np.full(column.len(), np.nan))
+        elif column.len() <= FEW_ROWS:
+            found.append(np.array(column.to_list(), np.float64))
+        elif column.null_count():
+            found.append(column.cast(pl.Float64).fill_null(np.nan).to_numpy())
+        else:
+            found.append(column.cast(pl.Float64).to_numpy())
     return found
