@@ -4,6 +4,7 @@ ServescopeError
 ├── StoreError      the store cannot be opened, read or written
 │   ├── ConflictError   another reader has stored these bytes already
 │   ├── BusyError       another process has changed the same tables meanwhile
+│   ├── DeletingError   another process deletes from the same tables
 │   └── AwayError       its server does not answer
 ├── SourceError     a source cannot be read
 │   └── HostError       nor can any other on its host
@@ -38,6 +39,10 @@ class ConflictError(StoreError):
 
 class BusyError(StoreError):
     """Another process has changed the same tables meanwhile: to be tried again at once."""
+
+
+class DeletingError(StoreError):
+    """Another process deletes from the same tables: to be tried again when it has done so."""
 
 
 class AwayError(StoreError):

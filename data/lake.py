@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -203,17 +202,19 @@ def _attach(
     con.execute(f"ATTACH {literal('ducklake:postgres:' + place.conninfo)} AS {NAME} ({how})")
 
 
-def tidying(before: datetime) -> Iterator[str]:
-    """Statements that write inlined rows out, merge small files, and delete what is no longer read.
+# Write inlined rows out, merge small files, and delete what is no longer read.
+TIDYING = (
+    "ducklake_flush_inlined_data('{lake}')",
+    "ducklake_rewrite_data_files('{lake}')",
+    "ducklake_merge_adjacent_files('{lake}')",
+    "ducklake_expire_snapshots('{lake}', older_than => TIMESTAMPTZ '{before}')",
+    "ducklake_cleanup_old_files('{lake}', older_than => TIMESTAMPTZ '{before}')",
+)
+
+
+def tidying(step: str, before: datetime) -> str:
+    """The statement for a step of TIDYING.
 
     `before`: what was replaced before it, by the clock of PostgreSQL, may be deleted.
     """
-    old = f"older_than => TIMESTAMPTZ '{before.isoformat(sep=' ')}'"
-    for call in (
-        f"ducklake_flush_inlined_data('{NAME}')",
-        f"ducklake_rewrite_data_files('{NAME}')",
-        f"ducklake_merge_adjacent_files('{NAME}')",
-        f"ducklake_expire_snapshots('{NAME}', {old})",
-        f"ducklake_cleanup_old_files('{NAME}', {old})",
-    ):
-        yield f"SELECT count(*) FROM (FROM {call})"
+    return f"SELECT count(*) FROM (FROM {step.format(lake=NAME, before=before.isoformat(sep=' '))})"

@@ -15,7 +15,9 @@ from data.checkpoints import Checkpoint
 
 REFUSED = "servescope: stored already: "
 # DuckLake refuses a commit that deletes from a table into which another one has inserted since it
-# began: where lines come all the time it would never have its turn.
+# began: where lines come all the time it would never have its turn. So whoever deletes holds this
+# lock, others are refused meanwhile, and then wait for it in line, together: among many that only
+# looked now and then a long row of deletions would leave some without a turn.
 DELETING = "deleting"
 
 
@@ -29,8 +31,9 @@ def key(name: str) -> int:
 # The row `schema` says of which schema a commit must be at least: it is raised before an upgrade,
 # which waits for commits under way, so none comes into tables that are being rewritten.
 # Commits take turns from here on to their end, so one whose process stands still is given up.
-# While somebody deletes from tables the others are refused; `conflict` in the words has DuckLake
-# try again, 60 times in 90 seconds (_SETTINGS in data/lake.py).
+# While somebody deletes from tables the others are refused. They must not wait here: whoever
+# deletes would wait for the snapshot's number that they have taken. Nor may the word `conflict` be
+# said, at which DuckLake tries again by itself (_SETTINGS in data/lake.py).
 FENCE = """
 CREATE TABLE IF NOT EXISTS servescope_positions (name text PRIMARY KEY, seq bigint NOT NULL);
 CREATE OR REPLACE FUNCTION servescope_fence() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -43,7 +46,7 @@ BEGIN
         END IF;
         IF NOT coalesce((NEW.commit_extra_info::jsonb->0->>'passes')::boolean, false)
             AND NOT pg_try_advisory_xact_lock_shared(-deleting-) THEN
-            RAISE EXCEPTION 'servescope: conflict with one that deletes';
+            RAISE EXCEPTION 'servescope: somebody deletes';
         END IF;
         FOR step IN SELECT * FROM jsonb_array_elements(NEW.commit_extra_info::jsonb) LOOP
             CONTINUE WHEN step->>'seq' IS NULL;

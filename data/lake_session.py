@@ -42,7 +42,7 @@ _REFUSED_LOGIN = re.compile(
 )
 # Shutting down (three of them), too many connections.
 _COMES_BACK = ("57P01", "57P02", "57P03", "53300")
-_DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying", DELETING: "importing into"}
+_DOING = {MIGRATING: "opening or upgrading", UPKEEP: "tidying", DELETING: "writing to"}
 
 
 class LakeSession:

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from datetime import timedelta
 
 import duckdb
 
@@ -20,6 +20,7 @@ from data.errors import BusyError, ConflictError, StoreError
 from data.lake_fence import DELETING
 from data.lake_place import LakePlace
 from data.lake_session import UPKEEP, LakeSession
+from data.lake_turns import Turns
 from data.lake_upkeep import Upkeep
 from data.lock import StoreLock
 from data.migrate import newest_version
@@ -30,8 +31,6 @@ from data.store import Store
 LOOK_S = 0.5  # how old the answer may be whether something new is stored
 HELD_S = 2.0  # for so long a lock on a source is believed in
 TRIES = 5  # of a commit before which others have changed the same tables
-# For the commits of imports: meanwhile nobody else commits, and one that stands still never does.
-IMPORTS_WAIT_S = 20.0
 
 
 class LakeStore(Store):
@@ -57,6 +56,7 @@ class LakeStore(Store):
         self._looking = threading.Lock()
         self._mending = threading.Lock()
         self._patience = Patience(place.name)
+        self._turns = Turns(place, self._patience)
         self._upkeep = None if bulk or read_only else Upkeep(self, place)
 
     @classmethod
@@ -105,12 +105,16 @@ class LakeStore(Store):
         more: bool = False,
     ) -> None:
         """Store several batches and checkpoints in one transaction."""
+
+        def once() -> None:
+            with self._patience.asked():
+                super(LakeStore, self).append_all(batches, checkpoints, more=more)
+
         tries = 1 if more or self._open else TRIES
         if self.bulk and not self._open:
             self._adding.enter_context(self._session.alone(DELETING, shared=True))
         try:
-            with self._patience.asked():
-                _again(tries, partial(super().append_all, batches, checkpoints, more=more))
+            self._turns.again(tries, once)
         finally:
             if not self._open:
                 self._adding.close()
@@ -122,14 +126,15 @@ class LakeStore(Store):
 
         def told(con: duckdb.DuckDBPyConnection) -> bool:
             stored = work(con)
-            lake.tell(con, lake_fence.steps([], self.schema, passes=deletes))
+            passes = deletes or self._turns.is_ours
+            lake.tell(con, lake_fence.steps([], self.schema, passes=passes))
             return stored
 
         def once() -> None:
-            with self._alone() if deletes else contextlib.nullcontext():
+            with self._turns.alone() if deletes else contextlib.nullcontext():
                 super(LakeStore, self).transact(told)
 
-        _again(TRIES, once)
+        self._turns.again(TRIES, once)
 
     def _new_cursor(self) -> duckdb.DuckDBPyConnection:
         """StoreError while a lake that had broken cannot be attached again."""
@@ -227,13 +232,15 @@ class LakeStore(Store):
 
         `at_once`: also what a question of now may still read.
         """
-        now = self._session.now()
+        kept = timedelta() if at_once else lake.KEPT
         with contextlib.closing(self.cursor()) as con:
-            for statement in lake.tidying(now if at_once else now - lake.KEPT):
+            for step in lake.TIDYING:
+                # The time of now: what a step has replaced the next ones may delete at once.
+                statement = lake.tidying(step, self._session.now() - kept)
                 try:
                     self._tidied(con, statement)
                 except BusyError:  # rows that are written out may be among deleted ones
-                    with self._alone():
+                    with self._turns.alone():
                         self._tidied(con, statement)
 
     def _tidied(self, con: duckdb.DuckDBPyConnection, statement: str) -> None:
@@ -241,13 +248,6 @@ class LakeStore(Store):
             con.execute(statement).fetchall()  # fetching is what does it
         except duckdb.Error as error:
             raise self.failure(error) from error
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """While this lasts nobody else commits."""
-        session = LakeSession(self._place, IMPORTS_WAIT_S)
-        with contextlib.closing(session), session.deleting():
-            yield
 
     def close(self) -> None:
         """Give the store up."""
@@ -279,17 +279,7 @@ class LakeStore(Store):
             raise StoreError(f"{self.name}: this role of PostgreSQL may only read")
 
     def _commit(self) -> None:
-        lake.tell(self._writer, lake_fence.steps(self._reached, self.schema, passes=self.bulk))
+        passes = self.bulk or self._turns.is_ours
+        lake.tell(self._writer, lake_fence.steps(self._reached, self.schema, passes=passes))
         self._writer.execute("COMMIT")
         self._looked = (float("-inf"), self._looked[1])
-
-
-def _again(tries: int, work: Callable[[], None]) -> None:
-    """Do it, and once more each time that others came first, up to so many times in all."""
-    while True:
-        try:
-            return work()
-        except BusyError:
-            tries -= 1
-            if not tries:
-                raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from data.errors import AwayError, BusyError, StoreError
+from data.errors import AwayError, BusyError, DeletingError, StoreError
 
 AWAY = "PostgreSQL does not answer"
 
@@ -35,12 +35,16 @@ _UNKNOWN = _cause("", "{first}", "look into the log of the PostgreSQL server and
 _PLACE = re.compile(r' to Postgres at "[^"]*"')  # all words of libpq, our own too
 _GOES_ON = "reading goes on where it stopped"
 _BUSY = _cause(
-    r"Transaction conflict - (?P<what>.*)|servescope: conflict",
+    r"Transaction conflict - (?P<what>.*)",
     "another process has changed the same tables meanwhile ({what})",
     "try again",
 )
+_DELETING = _cause(
+    r"servescope: somebody deletes", "another process deletes what it has rolled up", "try again"
+)
 _CAUSES = (
     _BUSY,
+    _DELETING,
     _cause(
         r"servescope: schema (?P<schema>\d+)",
         "a newer Servescope has upgraded it to schema {schema}",
@@ -108,6 +112,8 @@ def explain(name: str, text: str) -> StoreError:
     said = f"{name}: {found.said.format_map({**groups, 'first': first})}"
     if found.said.startswith(AWAY):
         return AwayError(said)
+    if found is _DELETING:
+        return DeletingError(f"{said}; {found.todo}")
     if found is _BUSY:
         return BusyError(f"{said}; {found.todo}")
     return StoreError(said if found is _UNKNOWN else f"{said}; {found.todo}")

@@ -24,7 +24,6 @@ from data.checkpoints import Checkpoint
 from data.errors import ConflictError, StoreError
 from data.lake_place import LakePlace
 from data.migrate import HERE
-from data.retention import compact
 from data.store import Store
 from data.summary import LATE_INTERVALS
 from parsers import records
@@ -404,34 +403,6 @@ def test_a_place_keeps_its_words() -> None:
     assert place.data_path == "s3://b/p/"
     assert place.name == "ducklake:postgres:host=db dbname='my lake'"
     assert LakePlace.parse(place.name).local == place.local
-
-
-def test_what_is_deleted_is_so_while_others_append(two: tuple[Store, Store]) -> None:
-    """To DuckLake an insert that was committed meanwhile is a conflict with any delete."""
-    one, other = two
-    one.append(samples(decode(second, run_id="rolled") for second in range(600)), None)
-    over = threading.Event()
-
-    def follow() -> int:
-        seq = 0
-        while not over.is_set():
-            seq += 1
-            step = replace(mine("busy", FIRST), seq=seq, after=seq - 1, byte_offset=seq)
-            other.append(samples([decode(seq, run_id="busy")]), step)
-        return seq
-
-    with ThreadPoolExecutor(1) as pool:
-        following = pool.submit(follow)
-        try:
-            until(lambda: count(one, "busy") > 0, 60)
-            assert compact(one, 1.0).lines >= 1
-        finally:
-            over.set()
-        appended = following.result()
-    assert count(one, "busy") >= 1
-    with one.cursor() as con:
-        rows = con.execute("SELECT n_decode FROM run_summary WHERE run_id = 'busy'").fetchall()
-    assert rows == [(appended,)]
 
 
 def test_a_late_correction_reads_the_files_of_its_run_alone(

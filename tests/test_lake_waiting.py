@@ -168,7 +168,7 @@ def test_a_server_that_stands_still_is_told_and_keeps_nobody_from_ending(
             with away.frozen():
                 append(log, decodes(10, 5))
                 until(lambda: overdue(said) > told, WAIT_S)
-            until(lambda: "answered again after" in said.read_text(), WAIT_S)
+            until(lambda: "goes on after" in said.read_text(), WAIT_S)
             until(lambda: stored(store) == 15, WAIT_S)
             told = overdue(said)
             with away.frozen():
