@@ -61,7 +61,9 @@ demo: install
 # machines servers of their own; the speed
 # table compares with ripgrep.
 test: install-dev
-	if ! command -v chromium >/dev/null; then $(call apt,chromium); fi
+	if ! command -v chromium-headless-shell chromium >/dev/null; then
+		$(call apt,chromium-headless-shell) || { $(call apt,chromium); }
+	fi
 	if ! command -v rg >/dev/null; then $(call apt,ripgrep); fi
 	if ! PATH=$$PATH:/usr/sbin command -v sshd >/dev/null; then $(call apt,openssh-server); fi
 	if ! command -v ssh-keygen >/dev/null; then $(call apt,openssh-client); fi

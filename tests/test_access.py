@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 from starlette.datastructures import Headers
 
 from dashboard.access import Access, refusal
@@ -197,26 +197,26 @@ def signed(tmp_path: Path, server: Provider) -> Iterator[str]:
         yield f"http://localhost:{port}"
 
 
-def sign_in(chromium: Browser, url: str) -> Page:
-    page = chromium.new_context().new_page()
+def sign_in(page: Page, url: str) -> None:
     page.goto(f"{url}/explore")
     heading = page.get_by_test_id("stHeading").first
     expect(heading).to_contain_text("Sign in to see this server.", timeout=WAIT_MS)
     assert page.get_by_test_id("stTextArea").count() == 0
     page.get_by_role("button", name="Sign in").click()
-    return page
 
 
 def test_whoever_signs_in_and_is_on_the_list_sees_the_pages(tmp_path: Path) -> None:
     ann = {"email": "ann@example.org", "email_verified": True}
     with provider(ann) as server, signed(tmp_path, server) as url, browser() as chromium:
-        page = sign_in(chromium, url)
+        page = chromium.new_page()
+        sign_in(page, url)
         expect(page.get_by_text("Signed in as ann@example.org")).to_be_visible(timeout=WAIT_MS)
         expect(page.get_by_text("No log is followed and nothing is stored.")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=WAIT_MS)
         server.user = {"email": "eve@evil.example", "email_verified": True}
-        page = sign_in(chromium, url)
+        page.context.clear_cookies()
+        sign_in(page, url)
         heading = page.get_by_test_id("stHeading").first
         expect(heading).to_contain_text("This account may not see", timeout=WAIT_MS)
         expect(page.get_by_text("Signed in as eve@evil.example.")).to_be_visible()

@@ -57,10 +57,9 @@ def tab(site: tuple[str, dict[str, str]]) -> Iterator[tuple[Page, Complaints]]:
 
 
 @pytest.fixture
-def page(site: tuple[str, dict[str, str]], tab: tuple[Page, Complaints]) -> Iterator[Page]:
+def page(tab: tuple[Page, Complaints]) -> Iterator[Page]:
     opened, complaints = tab
     complaints.found.clear()
-    opened.goto(site[0])
     yield opened
     assert complaints.found == []
 
@@ -74,8 +73,8 @@ def drawn(page: Page, charts: int) -> None:
 
 
 def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], page: Page) -> None:
-    _, runs = site
-    page.get_by_role("link", name="Runs").click()
+    url, runs = site
+    page.goto(f"{url}/runs")
     heading(page, "3 runs: 3 lost.")
     page.get_by_role("searchbox", name="Search").fill("server -spec:nothing")
     page.keyboard.press("Enter")
@@ -123,12 +122,13 @@ def test_a_harmful_name_is_text_and_pages_fit_their_screens(
     url, runs = site
     name = hostile.NAMES["html"]
     ARTIFACTS.mkdir(exist_ok=True)
+    screens = [("light", 1280), ("dark", 390)]
     for at, text, charts in (
         (f"compare?base={runs['base']}&with={runs[name]}&with={runs['eagle3']}", f"{name} is", 4),
         (f"run?run={runs[name]}", f"{name}: SGLang with moe-547b", 5),
     ):
         page.goto(f"{url}/{at}")
-        for scheme, width in (("light", 1280), ("dark", 390)):
+        for scheme, width in screens:
             page.set_viewport_size({"width": width, "height": 4200})
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             heading(page, text)
@@ -136,4 +136,5 @@ def test_a_harmful_name_is_text_and_pages_fit_their_screens(
             across = page.evaluate("document.documentElement.scrollWidth")
             assert across <= width, "the page must not scroll sideways"
             page.screenshot(path=ARTIFACTS / f"{at.partition('?')[0]}-{scheme}-{width}.png")
+        screens.reverse()  # the next page begins on the screen that this one ended on
     assert page.locator("img[src=x]").count() == 0

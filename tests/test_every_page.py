@@ -64,25 +64,22 @@ class Reader:
         settled(self.page)
 
     def arrives(self, path: str) -> None:
-        self.page.wait_for_function("path => location.pathname === path", arg=path, timeout=WAIT_MS)
+        wait_for(self.page, "path => location.pathname === path", path)
         settled(self.page)
 
     def pictures(self, name: str) -> None:
         """Keep how it looks; it must fit its screen, and every text be readable."""
+        until(lambda: contrast.faint(self.page) == [])  # parts that have just come fade in
         width = self.page.viewport_size["width"] if self.page.viewport_size else 0
         self.page.screenshot(path=PICTURES / f"{name}-{width}.png")
         assert self.page.evaluate("document.documentElement.scrollWidth") <= width
-        until(lambda: contrast.faint(self.page) == [])  # parts that have just come fade in
 
     def becomes(self, width: int, scheme: Literal["light", "dark"]) -> None:
         """Another screen under an open page, whose colours follow."""
         self.page.emulate_media(color_scheme=scheme)
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
-        self.page.wait_for_function(_GROUND, arg=theme.page(dark=scheme == "dark"), timeout=WAIT_MS)
-        self.page.wait_for_function(
-            "width => document.body.clientWidth === width", arg=width, timeout=WAIT_MS
-        )
-        until(lambda: contrast.faint(self.page) == [])
+        ground = theme.page(dark=scheme == "dark")["backgroundColor"]
+        wait_for(self.page, _SCREEN, [ground, width])
         settled(self.page)
 
 
@@ -112,15 +109,33 @@ def reader(opened: Reader) -> Iterator[Reader]:
     assert said == []
 
 
+# By its role: the headings of the Metrics page are those of a document.
+_SETTLED = """
+() => document.querySelector('[data-testid=stApp][data-test-script-state=notRunning]')
+  && !document.querySelector('[data-testid=stSkeleton]')
+  && [...document.querySelectorAll('h1, h2, h3, h4, h5, h6, [role=heading], [data-testid=stAlert]')]
+    .some((said) => said.checkVisibility({visibilityProperty: true}))
+"""
+_SCREEN = """
+([ground, width]) => {
+  const wanted = document.createElement('i');
+  wanted.style.color = ground;
+  const app = document.querySelector('[data-testid=stApp]');
+  return getComputedStyle(app).backgroundColor === wanted.style.color
+    && document.body.clientWidth === width;
+}
+"""
+
+
 def settled(page: Page) -> None:
     """The page's script has ended, all parts are drawn, none of them with an exception."""
-    state = page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]')
-    expect(state).to_be_attached(timeout=WAIT_MS)
-    # By its role: the headings of the Metrics page are those of a document.
-    said = page.get_by_role("heading").or_(page.get_by_test_id("stAlert"))
-    expect(said.first).to_be_visible(timeout=WAIT_MS)
-    expect(page.get_by_test_id("stSkeleton")).to_have_count(0, timeout=WAIT_MS)
+    wait_for(page, _SETTLED)
     expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def wait_for(page: Page, condition: str, arg: object = None) -> None:
+    """Look now and then, not at each frame: all of them would be drawn for it."""
+    page.wait_for_function(condition, arg=arg, polling=30, timeout=WAIT_MS)
 
 
 def path_of(name: str) -> str:
@@ -172,16 +187,6 @@ def test_a_run_is_opened_without_a_mouse(demo: Store, reader: Reader) -> None:
         press("Tab")
     press("Enter")
     reader.arrives("/run")
-
-
-_GROUND = """
-({backgroundColor}) => {
-  const wanted = document.createElement('i');
-  wanted.style.color = backgroundColor;
-  const app = document.querySelector('[data-testid=stApp]');
-  return getComputedStyle(app).backgroundColor === wanted.style.color;
-}
-"""
 
 
 def test_many_runs(many_runs: Path, reader: Reader, kept: ExitStack) -> None:
