@@ -57,8 +57,9 @@ def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame
     Returns:
         a frame of SERIES, and the runs whose log does not tell the origin.
     """
-    known = [(run, start) for run in runs if (start := origin(run, by)) is not None]
-    silent = [run for run in runs if origin(run, by) is None]
+    origins = [(run, origin(run, by)) for run in runs]
+    known = [(run, start) for run, start in origins if start is not None]
+    silent = [run for run, start in origins if start is None]
     if not known:
         return pl.DataFrame(schema=SERIES), silent
     spans = [_span(run) for run, _ in known]
