@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -14,6 +18,24 @@ from tests.frames import START
 SCHEMAS = sorted((Path(__file__).parent / "corpus" / "schemas").glob("*.sql"))
 
 Columns = list[tuple[str, str, str]]
+
+# Opens a store, and is killed before the first statement with these words: all that a step does
+# stands before its mark, and is not committed yet.
+_KILLED = """
+import os, signal, sys
+from data import migrate
+from data.store import Store
+class Dying:
+    def __init__(self, con):
+        self.con = con
+    def execute(self, statement):
+        if sys.argv[2] in statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.con.execute(statement)
+real = migrate._migrate
+migrate._migrate = lambda con: real(Dying(con))
+Store.open(sys.argv[1])
+"""
 
 
 def columns(path: Path) -> Columns:
@@ -71,3 +93,34 @@ def test_samples_of_one_table_are_found_by_kind(tmp_path: Path) -> None:
         "run_id": "r1", "source_id": "s", "file_id": "f", "byte_offset": 90, "engine": "sglang",
         "kind": "prefill", "new_tokens": 128, "hit_rate_scope": "batch", "window": "mixed",
     }  # fmt: skip
+
+
+def test_an_upgrade_that_is_killed_again_and_again_is_that_of_one_in_peace(tmp_path: Path) -> None:
+    peace, killed = tmp_path / "peace.duckdb", tmp_path / "killed.duckdb"
+    with duckdb.connect(str(peace)) as con:
+        con.execute(SCHEMAS[0].read_text())
+        con.execute(f"INSERT INTO schema_version VALUES (1, TIMESTAMP '{START}')")
+        con.execute("INSERT INTO sample_places VALUES (7, 'r1', 's', 'f'), (7, 'r1', 's', 'f')")
+        con.execute(
+            "INSERT INTO sample_rows BY NAME SELECT 7 AS place, n AS byte_offset, 0 AS engine, "
+            '(n % 2)::TINYINT AS kind, n AS kv_tokens, 0 AS "window" FROM range(5000) t(n)'
+        )
+    shutil.copy(peace, killed)
+    steps = range(2, migrate.newest_version() + 1)
+    marks = [f"INSERT INTO schema_version VALUES ({n}" for n in steps]
+    for words in (marks[0], marks[2], marks[-1], "INSERT INTO views_version"):
+        died = subprocess.run(
+            [sys.executable, "-c", _KILLED, killed, words], cwd=migrate.HERE.parent
+        )
+        assert died.returncode == -signal.SIGKILL
+    found = []
+    for path in (peace, killed):
+        with Store.open(path) as store, store.cursor() as con:
+            rows = con.sql("SELECT * FROM samples ORDER BY byte_offset").pl()
+            counts = [
+                con.execute(f"SELECT count(*) FROM {table}").fetchone()
+                for table in ("schema_version", "views_version", "store_facts", "sample_groups")
+            ]
+        found.append((rows.rows(), counts, columns(path)))
+    assert len(found[0][0]) == 5000
+    assert found[0] == found[1]
