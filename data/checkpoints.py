@@ -38,6 +38,8 @@ COLUMNS = tuple(
     field.name for field in fields(Checkpoint) if field.name not in ("new_texts", "at", "after")
 )
 _COLUMNS = ", ".join(COLUMNS)
+_SAME = "source_id, file_id, path, fingerprint, fingerprint_len"
+FEW_TRACES = 1000  # to sum up so few checkpoints costs more than to hand them over
 _LONG_AGO = datetime(1970, 1, 1)
 
 
@@ -67,7 +69,7 @@ class Known:
 
 
 class _Trace(NamedTuple):
-    """What the checkpoints of a generation say that differ in nothing but how far it was read."""
+    """What a checkpoint says, or several of a generation that differ in how far it was read."""
 
     source_id: str
     file_id: str
@@ -142,10 +144,12 @@ def _traces(
             f"(fingerprint_len < {most} AND fingerprint_len = byte_offset "
             f"AND fingerprint_len BETWEEN 1 AND {len(head)})"
         )
-    rows = con.execute(
-        'SELECT source_id, file_id, path, fingerprint, fingerprint_len, max(seq), max("at"), '
-        f"max(byte_offset) FROM checkpoints WHERE {' OR '.join(where)} GROUP BY ALL"
-    ).fetchall()
+    found = f"FROM checkpoints WHERE {' OR '.join(where)}"
+    each = f'SELECT {_SAME}, seq, "at", byte_offset {found} LIMIT {FEW_TRACES}'
+    rows = con.execute(each).fetchall()
+    if len(rows) == FEW_TRACES:  # there may be more
+        summed = f'SELECT {_SAME}, max(seq), max("at"), max(byte_offset) {found} GROUP BY ALL'
+        rows = con.execute(summed).fetchall()
     return [_Trace(*row) for row in rows]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from parsers.records import is_constant, joined
+from parsers.records import is_constant, joined, says
 
 _RANK = ("run_id", "dp_rank", "engine_index", "tp_rank", "pp_rank")
 _NOTHING = pl.DataFrame()
@@ -28,7 +28,7 @@ def of_samples(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 def without_metrics(part: pl.DataFrame) -> pl.DataFrame:
     """The samples but for the figures beside them."""
-    beside = part["kind"] == "metrics"
+    beside = says(part["kind"], "metrics")
     return part.filter(~beside) if beside.any() else part
 
 
@@ -41,7 +41,8 @@ def _summed(part: pl.DataFrame) -> pl.DataFrame:
 
 def of_events(events: pl.DataFrame) -> pl.DataFrame:
     """Rows of run_summary_parts for events: faults and retractions of each run."""
-    if not ((events["severity"] == "fault").any() or (events["kind"] == "retraction").any()):
+    severities, kinds = events["severity"].to_list(), events["kind"].to_list()
+    if "fault" not in severities and "retraction" not in kinds:
         return _NOTHING
     fault, retraction = pl.col("severity") == "fault", pl.col("kind") == "retraction"
     counted = events.filter(pl.col("run_id").is_not_null() & (fault | retraction))

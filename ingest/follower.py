@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from data import queries
 from data.checkpoints import Checkpoint
 from data.errors import SourceError
 from data.store import Store
@@ -153,9 +152,6 @@ class Follower(Worker):
                 con, file, self._place, adopt_copies=False, taken=self._claims.others(file),
                 source_id=self._source.source_id,
             )  # fmt: skip
-            run_id = queries.latest_run(con, self._source.source_id) if point.last else None
-        if run_id is not None:
-            self._board.set(run_id=run_id)
         chain, last = Succession(self._feed.put, point.seq), point.of_source
         known = point.last is not None and last is not None and point.last.file_id == last.file_id
         if last is not None and not known:
@@ -163,6 +159,8 @@ class Follower(Worker):
         before = chain.next(file.name, fresh=point.last is None)
         self._writer.flush()
         reading = Reading(self._hinted(file), file, point.last, chain.seq, before=before)
+        if reading.run_id is not None:
+            self._board.set(run_id=reading.run_id)
         self._news = news
         if news is not None:
             reading.note(*news)

@@ -162,6 +162,11 @@ class Pipeline:
         self._places = replace(self._places, earlier=earlier_of(state))
 
     @property
+    def run_id(self) -> str | None:
+        """Of the run that the blocks so far have left open."""
+        return self._book.current.run_id if self._book.current else None
+
+    @property
     def encoding(self) -> str | None:
         """The encoding of a UTF-16 file, else None."""
         return self._encoding

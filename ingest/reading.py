@@ -78,6 +78,11 @@ class Reading:
         return self._pipeline.line_no
 
     @property
+    def run_id(self) -> str | None:
+        """Of the run that the next lines belong to, as far as is known."""
+        return self._pipeline.run_id
+
+    @property
     def seq(self) -> int:
         """Of the latest checkpoint that was made."""
         return self._ledger.seq

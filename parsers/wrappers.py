@@ -86,14 +86,16 @@ def unwrap(text: pl.DataFrame) -> pl.DataFrame:
 
 def wrapped(text: pl.DataFrame) -> pl.DataFrame:
     """Those lines (column line) that stand in a wrapper."""
-    if text.height <= FEW_LINES and all(line.startswith(_PLAIN) for line in text["line"].to_list()):
-        return text.clear()
     rows = text
-    for start in _PLAIN:
-        rows = rows.filter(~pl.col("line").str.starts_with(start))
-        if not rows.height:
-            return rows
-    return rows.filter(pl.col("line").str.contains(_WRAPPED))
+    if text.height <= FEW_LINES:
+        odd = [not line.startswith(_PLAIN) for line in text["line"].to_list()]
+        rows = text.filter(pl.Series(odd)) if any(odd) else text.clear()
+    else:
+        for start in _PLAIN:
+            rows = rows.filter(~pl.col("line").str.starts_with(start))
+            if not rows.height:
+                break
+    return rows.filter(pl.col("line").str.contains(_WRAPPED)) if rows.height else rows
 
 
 def _bare(rows: pl.DataFrame) -> pl.DataFrame:

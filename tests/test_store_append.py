@@ -96,9 +96,12 @@ def test_latest_checkpoint_and_facts_have_the_highest_seq(open_store: OpenStore)
         assert rows(store, "SELECT run_id, tp FROM runs") == [{"run_id": "r1", "tp": 2}]
 
 
+@pytest.mark.parametrize("few", [1, 4, 1000])
 def test_of_a_source_the_file_read_last_is_known_and_of_a_path_its_own(
-    open_store: OpenStore,
+    open_store: OpenStore, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """However many checkpoints there are: many are summed up first."""
+    monkeypatch.setattr(checkpoints, "FEW_TRACES", few)
     older = replace(checkpoint(9, 30), file_id="older", path="/log.1", at=at(0))
     empty = replace(checkpoint(5, 0), file_id="empty", fingerprint="", at=at(2))
     with open_store() as store, store.cursor() as con:
