@@ -49,11 +49,11 @@ def of_events(events: pl.DataFrame) -> pl.DataFrame:
     if not counted.height:
         return _NOTHING
     # An incident is named after the place of its first event, which alone counts.
-    places = counted.select("run_id", "byte_offset").iter_rows()
-    names = [None if off is None else f"{run}-{off:x}" for run, off in places]
-    first = pl.col("incident_id").eq(pl.Series(names, dtype=pl.String)).fill_null(False)
+    named = counted.select("run_id", "byte_offset", "incident_id").iter_rows()
+    first = [off is not None and incident == f"{run}-{off:x}" for run, off, incident in named]
+    counted = counted.with_columns(pl.Series("first", first, dtype=pl.Boolean))
     return counted.group_by("run_id", maintain_order=True).agg(
-        (fault & first).sum().cast(pl.Int64).alias("n_faults"),
+        (fault & pl.col("first")).sum().cast(pl.Int64).alias("n_faults"),
         pl.col("count").fill_null(1).filter(retraction).sum().cast(pl.Int64).alias("n_retractions"),
     )
 

@@ -12,15 +12,17 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from data import checkpoints, compact
+from data import checkpoints, compact, queries
 from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.store import Store
+from ingest.pipeline import Batch, Pipeline, SourceInfo
 from parsers import records
 from tests.frames import Frames, at, decode, events, facts, samples
-from tests.logs import read
+from tests.logs import one, read, text
 from tests.postgres import OpenStore
 from tests.test_corpus import LOGS
+from tests.test_wrappers import SGLANG, VLLM
 
 
 def checkpoint(seq: int, byte_offset: int) -> Checkpoint:
@@ -253,6 +255,29 @@ def test_retractions_are_counted(open_store: OpenStore) -> None:
         )
         got = summary(store)
     assert (got["n_retractions"], got["n_faults"]) == (3, 0)
+
+
+def whole(name: str, data: bytes) -> Batch:
+    """A log as a source of its own."""
+    pipeline = Pipeline(SourceInfo(name, salt="s"), name)
+    return one([pipeline.feed(data), pipeline.finish()])
+
+
+def test_logs_in_one_commit_are_as_in_commits_of_their_own(open_store: OpenStore) -> None:
+    """Servers that die together: many sources share a commit, each with faults of its own."""
+    dying = {f"{n}{log[0][:4]}": text(log + n * log[-4:]) for log in (SGLANG, VLLM) for n in (0, 3)}
+    logs = {str(log): log.read_bytes() for log in LOGS} | dying
+    batches = [whole(name, data) for name, data in logs.items()]
+    told = []
+    with open_store("together") as together, open_store("apart") as apart:
+        together.append_all(batches, [])
+        for batch in batches:
+            apart.append(batch, None)
+        for store in (together, apart):
+            with store.cursor() as con:
+                told.append(queries.runs_table(con))
+    assert told[0].filter(pl.col("n_faults") > 0)["source_id"].n_unique() == len(dying)
+    assert_frame_equal(*told)
 
 
 def test_odd_names_are_stored_as_they_are(open_store: OpenStore) -> None:
