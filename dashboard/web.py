@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Literal
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, at_signal: Callable[[], object]) -> None:
         super().__init__(config)
         self._at_signal = at_signal
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal comes, which is raised anew afterwards; one that comes while the
+        loop is being made would leave half of it behind, so the handlers are there before it."""
+        before = {number: signal.signal(number, self.handle_exit) for number in HANDLED_SIGNALS}
+        try:
+            super().run(sockets)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        for number in reversed(self._captured_signals):
+            signal.raise_signal(number)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """They are caught already."""
+        yield
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._at_signal()
