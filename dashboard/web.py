@@ -28,8 +28,8 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-        for number in reversed(self._captured_signals):
-            signal.raise_signal(number)
+        for caught in reversed(self._captured_signals):
+            signal.raise_signal(caught)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
