@@ -63,12 +63,18 @@ def test_an_older_store_gets_the_tables_of_a_new_one(schema: Path, tmp_path: Pat
     assert columns(old) == columns(new)
 
 
+def of_the_first_schema(path: Path) -> duckdb.DuckDBPyConnection:
+    """A store as the first release left it, with the place of its samples said twice."""
+    con = duckdb.connect(str(path))
+    con.execute(SCHEMAS[0].read_text())
+    con.execute(f"INSERT INTO schema_version VALUES (1, TIMESTAMP '{START}')")
+    con.execute("INSERT INTO sample_places VALUES (7, 'r1', 's', 'f'), (7, 'r1', 's', 'f')")
+    return con
+
+
 def test_samples_of_one_table_are_found_by_kind(tmp_path: Path) -> None:
     path = tmp_path / "s.duckdb"
-    with duckdb.connect(str(path)) as con:
-        con.execute(SCHEMAS[0].read_text())
-        con.execute(f"INSERT INTO schema_version VALUES (1, TIMESTAMP '{START}')")
-        con.execute("INSERT INTO sample_places VALUES (7, 'r1', 's', 'f'), (7, 'r1', 's', 'f')")
+    with of_the_first_schema(path) as con:
         con.execute(
             "INSERT INTO sample_rows BY NAME SELECT 7 AS place, 10 AS byte_offset, 1 AS line_no, "
             f"TIMESTAMP '{START}' AS ts, false AS ts_inferred, 0 AS engine, 0 AS kind, "
@@ -97,10 +103,7 @@ def test_samples_of_one_table_are_found_by_kind(tmp_path: Path) -> None:
 
 def test_an_upgrade_that_is_killed_again_and_again_is_that_of_one_in_peace(tmp_path: Path) -> None:
     peace, killed = tmp_path / "peace.duckdb", tmp_path / "killed.duckdb"
-    with duckdb.connect(str(peace)) as con:
-        con.execute(SCHEMAS[0].read_text())
-        con.execute(f"INSERT INTO schema_version VALUES (1, TIMESTAMP '{START}')")
-        con.execute("INSERT INTO sample_places VALUES (7, 'r1', 's', 'f'), (7, 'r1', 's', 'f')")
+    with of_the_first_schema(peace) as con:
         con.execute(
             "INSERT INTO sample_rows BY NAME SELECT 7 AS place, n AS byte_offset, 0 AS engine, "
             '(n % 2)::TINYINT AS kind, n AS kv_tokens, 0 AS "window" FROM range(5000) t(n)'
