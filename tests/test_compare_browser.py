@@ -14,6 +14,7 @@ from data.store import Store
 from ingest.importer import import_logs
 from tests import capped, hostile
 from tests.server import browser, served
+from tests.tables import select_row
 from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
 
 pytestmark = pytest.mark.timeout(600)
@@ -79,12 +80,10 @@ def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], 
     page.get_by_role("searchbox", name="Search").fill("server -spec:nothing")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("q=server"))
-    # Cells are drawn, not elements: the boxes of the two runs with plain names.
     table = page.get_by_test_id("stDataFrame")
-    expect(table).to_be_visible(timeout=WAIT_MS)
     rows = list(reversed(runs))
     for name, offered in (("base", "Open the run's page"), ("eagle3", "Compare these")):
-        table.click(position={"x": 17, "y": 52 + 35 * rows.index(name)})
+        select_row(table, rows.index(name), WAIT_MS)
         expect(page.get_by_role("link", name=offered)).to_be_visible(timeout=WAIT_MS)
     page.get_by_role("link", name="Compare these").click()
     heading(page, VERDICT)

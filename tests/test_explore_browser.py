@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Response, expect
 from tests.command import run
 from tests.logs import decode, sglang_boot
 from tests.server import browser, served
+from tests.tables import select_row
 from tests.test_sql_check import ENDLESS
 
 WAIT_MS = 60_000
@@ -89,9 +90,7 @@ def test_a_crash_is_read_and_its_run_opened(url: str, page: Page) -> None:
     headline(page, "1 crash in 1 run: CUDA out of memory")
     words = page.get_by_label(re.compile("1 out of memory"))
     expect(words.first).to_be_attached(timeout=WAIT_MS)
-    table = page.get_by_test_id("stDataFrame").first
-    expect(table).to_be_visible(timeout=WAIT_MS)
-    table.click(position={"x": 17, "y": 52})  # the first row's box; cells are drawn, not elements
+    select_row(page.get_by_test_id("stDataFrame").first, 0, WAIT_MS)
     quoted = page.get_by_test_id("stCode")
     expect(quoted).to_contain_text(
         "<img src=x onerror=alert(1)> [a](javascript:alert(1))", timeout=WAIT_MS

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.server import DEADLINE_S, browser, served, wait_until
+from tests.tables import select_row
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "samples" / "sglang-0.5.23-ngram" / "server.log"
@@ -138,9 +139,13 @@ def last_line(page: Page, site: Site, tok_s: str, running: str, queued: str) -> 
 
 
 def open_runs(page: Page) -> None:
-    """Go to the Runs page, once the run is stored: that page does not move by itself."""
+    """Go to the Runs page, once the run is stored: that page does not move by itself.
+
+    Until it comes the page before it stands, with tables of its own.
+    """
     expect(page.get_by_test_id("stMetric")).to_have_count(5, timeout=WAIT_MS)
     page.get_by_role("link", name="Runs").click(timeout=WAIT_MS)
+    headline(page, "1 run: 1 running.")
 
 
 def test_appended_lines_appear_as_new_values(site: Site, page: Page) -> None:
@@ -257,7 +262,6 @@ def test_a_choice_is_kept_in_the_address(site: Site, page: Page) -> None:
 
 def test_runs_downloads_what_export_writes(site: Site, page: Page) -> None:
     open_runs(page)
-    headline(page, "1 run: 1 running.")
     with page.expect_download() as download:
         page.get_by_role("button", name="Download as CSV").click()
     command = ["export", "runs", "--format", "csv", "--store", str(site.store)]
@@ -276,9 +280,7 @@ def test_a_chart_can_be_read_as_a_table(site: Site, page: Page) -> None:
 
 def test_a_selected_run_opens_in_live(site: Site, page: Page) -> None:
     open_runs(page)
-    table = page.get_by_test_id("stDataFrame")
-    expect(table).to_be_visible(timeout=WAIT_MS)
-    table.click(position={"x": 17, "y": 52})  # the first row's box; cells are drawn, not elements
+    select_row(page.get_by_test_id("stDataFrame"), 0, WAIT_MS)
     page.get_by_role("link", name="Open in Live").click(timeout=WAIT_MS)
     page.wait_for_url(re.compile("run=[0-9a-f]+"), timeout=WAIT_MS)
     chosen = page.get_by_role("combobox", name="Server or run")

@@ -12,6 +12,7 @@ from data.store import Store
 from ingest.importer import import_logs
 from tests.logs import decode, sglang_boot
 from tests.server import browser, free_port, served
+from tests.tables import select_row
 
 WAIT_MS = 90_000
 _SAID = """() => getComputedStyle(
@@ -28,9 +29,7 @@ def test_a_page_says_that_its_server_is_gone_and_goes_on_with_the_same_view(tmp_
         page = chromium.new_page()
         with served(*up, port=port) as url:
             page.goto(f"{url}/runs?q=mine")
-            table = page.get_by_test_id("stDataFrame")
-            expect(table).to_be_visible(timeout=WAIT_MS)
-            table.click(position={"x": 17, "y": 52})  # the first row's box
+            select_row(page.get_by_test_id("stDataFrame"), 0, WAIT_MS)
             expect(page.get_by_role("link", name="Open in Live")).to_be_visible(timeout=WAIT_MS)
             page.wait_for_url(re.compile("selected="), timeout=WAIT_MS)
             assert page.evaluate(_SAID) == "none"
