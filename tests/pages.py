@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from dashboard import background, context, live_state, picture, run_cache
+from data import queries
 from data.store import Store
 from ingest.supervisor import Supervisor
 from parsers import records
@@ -44,27 +45,42 @@ def forget() -> None:
     live_state._seen.clear()
 
 
+def visit(page: str) -> AppTest:
+    """A page by its name, before it is run for the first time."""
+    return AppTest.from_function(_script, default_timeout=120, args=(page,))
+
+
+def _script(page: str) -> None:
+    from importlib import import_module
+
+    import_module(f"dashboard.pages.{page}").page()
+
+
 def shown(
-    page: Callable[[], None],
+    page: str,
     store: Store,
     query: Mapping[str, str | list[str]] | None = None,
     *,
     supervisor: Supervisor | None = None,
-    state: Mapping[str, Any] | None = None,
 ) -> AppTest:
-    """A page over this store, opened with these parameters in its address."""
+    """The page of this name over this store, opened with these parameters in its address."""
     if _last != [store]:
         forget()
         _last[:] = [store]
     context.enter(context.Context(store, supervisor or Supervisor(store, [])))
-    test = AppTest.from_function(page, default_timeout=120)
-    for name, value in (state or {}).items():
-        test.session_state[name] = value
+    test = visit(page)
     for name, parameter in (query or {}).items():
         test.query_params[name] = parameter
     test.run()
     assert not test.exception
     return test
+
+
+def run_of(store: Store, folder: str) -> str:
+    """The run of a bundled log, by the folder that it lies in."""
+    with store.cursor() as con:
+        (run_id,) = queries.find_runs(con, f"{folder}/server.log")
+    return run_id
 
 
 def log_block(test: AppTest) -> dict[str, Any] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -14,43 +12,7 @@ from tests.pages import log_lines, shown
 from tests.test_explore_page import answered
 
 
-def runs_page() -> None:
-    from dashboard.pages import runs
-
-    runs.page()
-
-
-def bench_page() -> None:
-    from dashboard.pages import bench
-
-    bench.page()
-
-
-def incidents_page() -> None:
-    from dashboard.pages import incidents
-
-    incidents.page()
-
-
-def explore_page() -> None:
-    from dashboard.pages import explore
-
-    explore.page()
-
-
-def compare_page() -> None:
-    from dashboard.pages import compare
-
-    compare.page()
-
-
-def live_page() -> None:
-    from dashboard.pages import live
-
-    live.page()
-
-
-def again(page: Callable[[], None], store: Store, test: AppTest) -> AppTest:
+def again(page: str, store: Store, test: AppTest) -> AppTest:
     """The page in a new session, by the address that this one has now."""
     return shown(page, store, dict(test.query_params))
 
@@ -58,7 +20,7 @@ def again(page: Callable[[], None], store: Store, test: AppTest) -> AppTest:
 def test_selected_runs(demo: Store) -> None:
     with demo.cursor() as con:
         newest, _, other = queries.runs_named(con)["run_id"].to_list()[:3]
-    test = again(runs_page, demo, shown(runs_page, demo, {"selected": [other, newest]}))
+    test = again("runs", demo, shown("runs", demo, {"selected": [other, newest]}))
     (link,) = test.get("page_link")
     assert link.proto.query_string == f"base={other}&with={newest}"
     assert sorted(test.query_params["selected"]) == sorted([newest, other])
@@ -69,7 +31,7 @@ def test_selected_runs(demo: Store) -> None:
 
 
 def test_a_run_that_is_gone_is_not_selected(demo: Store) -> None:
-    test = shown(runs_page, demo, {"selected": "no such run"})
+    test = shown("runs", demo, {"selected": "no such run"})
     assert "selected" not in test.query_params
     assert not test.get("page_link")
 
@@ -78,14 +40,14 @@ def test_more_rows_than_an_address_can_name(demo: Store, monkeypatch: pytest.Mon
     with demo.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     monkeypatch.setattr(address, "LONGEST", 40)
-    test = shown(runs_page, demo, {"selected": run_ids})
+    test = shown("runs", demo, {"selected": run_ids})
     assert "selected" not in test.query_params
     assert any("more rows than an address can name" in said.value for said in test.caption)
     assert [link.proto.label for link in test.get("page_link")] == ["Compare these"]
 
 
 def test_the_set_ups_and_the_point_of_bench(demo: Store) -> None:
-    test = shown(bench_page, demo)
+    test = shown("bench", demo)
     usual = test.multiselect(key="bench_sets").value
     assert "set" not in test.query_params
     test.multiselect(key="bench_sets").set_value(usual[1:2]).run()
@@ -94,7 +56,7 @@ def test_the_set_ups_and_the_point_of_bench(demo: Store) -> None:
         points = bench_view.with_sets(bench.points(con), queries.runs_table(con))
     point = points.filter(set=usual[1]).row(-1, named=True)
     test.query_params["point"] = point["bench_id"]
-    other = again(bench_page, demo, test)
+    other = again("bench", demo, test)
     assert other.multiselect(key="bench_sets").value == usual[1:2]
     assert other.text[0].value == bench_view.join_sentence(point)
     assert other.query_params["point"] == point["bench_id"]
@@ -103,27 +65,27 @@ def test_the_set_ups_and_the_point_of_bench(demo: Store) -> None:
 def test_the_incident_that_is_read(demo: Store) -> None:
     with demo.cursor() as con:
         incident_id = incidents.incidents(con)["incident_id"][-1]
-    test = again(incidents_page, demo, shown(incidents_page, demo, {"incident": incident_id}))
+    test = again("incidents", demo, shown("incidents", demo, {"incident": incident_id}))
     assert len(test.code) == 1
     assert test.query_params["incident"] == incident_id
 
 
 def test_a_question_with_its_chart(demo: Store) -> None:
-    test = shown(explore_page, demo)
+    test = shown("explore", demo)
     assert "q" not in test.query_params
     query = "SELECT kind, line_no, count(*) AS n FROM events GROUP BY ALL"
     test.text_area(key="q").set_value(query)
     test = answered(test.button[-1].click().run())
     assert test.query_params["q"] == query
     chosen = {"x": "line_no", "view": "events"}  # that these stand there is the browser's part
-    other = answered(shown(explore_page, demo, {**test.query_params, **chosen}))
+    other = answered(shown("explore", demo, {**test.query_params, **chosen}))
     assert other.text_area(key="q").value == query
     assert other.selectbox(key="x").value == "line_no"
     assert other.selectbox(key="view").value == "events"
 
 
 def test_a_question_too_long_for_an_address_says_so(demo: Store) -> None:
-    test = shown(explore_page, demo, {"q": "SELECT 1 AS one"})
+    test = shown("explore", demo, {"q": "SELECT 1 AS one"})
     text = "%" * (address.LONGEST // 3)  # each is three characters of an address
     long = f"SELECT '{text}' AS text"
     test.text_area(key="q").set_value(long)
@@ -138,8 +100,8 @@ def test_the_filter_of_the_log(demo: Store) -> None:
         card = queries.runs_table(con).row(0, named=True)
     at = card["last_ts"].isoformat()
     address = {"run": card["run_id"], "at": at}
-    lines = len(log_lines(shown(live_page, demo, address)))
-    other = shown(live_page, demo, {**address, "log_filter": "GET"})
+    lines = len(log_lines(shown("live", demo, address)))
+    other = shown("live", demo, {**address, "log_filter": "GET"})
     assert other.text_input(key="log_filter").value == "GET"
     assert 0 < len(log_lines(other)) < lines
 
@@ -147,9 +109,9 @@ def test_the_filter_of_the_log(demo: Store) -> None:
 def test_an_address_with_empty_values_is_one_without_them(demo: Store) -> None:
     with demo.cursor() as con:
         newest, other = queries.runs_named(con)["run_id"].to_list()[:2]
-    assert not shown(live_page, demo, {"run": newest, "window": ""}).error
-    assert not shown(compare_page, demo, {"base": newest, "with": other, "since": ""}).error
+    assert not shown("live", demo, {"run": newest, "window": ""}).error
+    assert not shown("compare", demo, {"base": newest, "with": other, "since": ""}).error
     query = {"q": "SELECT kind, line_no FROM events", "rows": "", "x": "", "y": "", "kind": ""}
-    test = answered(shown(explore_page, demo, query))
+    test = answered(shown("explore", demo, query))
     assert not test.error
     assert len(test.dataframe[0].value) > 0

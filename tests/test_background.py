@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboard import background, run_cache
-from data import long_run, queries
+from data import long_run
 from data.store import Store
-from tests.pages import first_line, forget, shown
-
-
-def run_page() -> None:
-    from dashboard.pages import run
-
-    run.page()
-
-
-def compare_page() -> None:
-    from dashboard.pages import compare
-
-    compare.page()
+from tests.pages import first_line, forget, run_of, shown
 
 
 @pytest.fixture
@@ -40,19 +27,13 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return opened
 
 
-def run_of(store: Store, file: str) -> str:
-    with store.cursor() as con:
-        (run_id,) = queries.find_runs(con, f"{file}/server.log")
-    return run_id
-
-
 def told(test: AppTest) -> list[str]:
     """All that a page says, in its order, but how long something takes."""
     blocks = (*test.subheader, *test.warning, *test.info, *test.text, *test.markdown)
     return [block.value for block in blocks]
 
 
-def check(page: Callable[[], None], store: Store, said: str, gate: threading.Event,
+def check(page: str, store: Store, said: str, gate: threading.Event,
           monkeypatch: pytest.MonkeyPatch, **address: str) -> AppTest:  # fmt: skip
     """The page as a long run's; gives what it shows before its analysis is there."""
     forget()
@@ -80,7 +61,7 @@ def test_a_long_run_s_page_is_there_before_its_findings(
 ) -> None:
     said = "Looking for findings in"
     run_id = run_of(small, "sglang-0.5.23-ngram")
-    check(run_page, small, said, gate, monkeypatch, run=run_id)
+    check("run", small, said, gate, monkeypatch, run=run_id)
 
 
 def test_long_runs_are_compared_beside_the_page(
@@ -88,7 +69,7 @@ def test_long_runs_are_compared_beside_the_page(
 ) -> None:
     base, other = run_of(small, "sglang-0.5.23-base"), run_of(small, "sglang-0.5.23-ngram")
     address = {"base": base, "with": other}
-    test = check(compare_page, small, "Comparing", gate, monkeypatch, **address)
+    test = check("compare", small, "Comparing", gate, monkeypatch, **address)
     assert "is faster" in first_line(test)
 
 
@@ -99,8 +80,8 @@ def test_a_run_that_is_analysed_in_pieces_says_so(
     monkeypatch.setattr(long_run, "MOST", 10)
     base, other = run_of(small, "sglang-0.5.23-base"), run_of(small, "sglang-0.5.23-ngram")
     tests = (
-        shown(run_page, small, {"run": base}),
-        shown(compare_page, small, {"base": base, "with": other}),
+        shown("run", small, {"run": base}),
+        shown("compare", small, {"base": base, "with": other}),
     )
     for test in tests:
         assert any("are analysed in pieces of some minutes" in c.value for c in test.caption)

@@ -17,16 +17,11 @@ from ingest.bench_desk import BenchDesk
 from ingest.bench_watch import BenchWatch
 from ingest.imports import import_paths
 from ingest.supervisor import Supervisor
+from tests.pages import visit
 from tests.server import browser, served, wait_until
 
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 RUN = Path(__file__).parents[1] / "data" / "samples" / "vllm-0.32.0-base"
-
-
-def bench_page() -> None:
-    from dashboard.pages import bench
-
-    bench.page()
 
 
 @pytest.fixture
@@ -39,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def shown(store: Store, watch: BenchWatch | None = None) -> AppTest:
     desk = BenchDesk(store, watch)
     context.enter(context.Context(store, Supervisor(store, []), desk))
-    test = AppTest.from_function(bench_page, default_timeout=60).run()
+    test = visit("bench").run()
     assert not test.exception
     return test
 

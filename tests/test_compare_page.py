@@ -11,27 +11,15 @@ from data import queries
 from data.store import Store
 from ingest.importer import import_logs
 from tests import capped, hostile
-from tests.pages import first_line, shown
-
-
-def compare_page() -> None:
-    from dashboard.pages import compare
-
-    compare.page()
+from tests.pages import first_line, run_of, shown
 
 
 def compared(store: Store, base: str, *others: str) -> AppTest:
-    return shown(compare_page, store, {"base": base, "with": list(others)})
-
-
-def run_of(store: Store, file: str) -> str:
-    with store.cursor() as con:
-        (run_id,) = queries.find_runs(con, f"{file}/server.log")
-    return run_id
+    return shown("compare", store, {"base": base, "with": list(others)})
 
 
 def test_an_empty_store_says_what_to_do(empty: Store) -> None:
-    test = shown(compare_page, empty)
+    test = shown("compare", empty)
     assert first_line(test) == "Two runs are needed for a comparison."
     assert "servescope import" in test.info[0].value
 
@@ -93,7 +81,7 @@ def test_starts_of_one_configuration_are_held_against_each_other(
         log = tmp_path / name / "server.log"
         log.write_text("\n".join(capped.base()).replace("2026-05-04", day) + "\n")
         import_logs(empty, [str(log)])
-    test = shown(compare_page, empty)
+    test = shown("compare", empty)
     assert "start 2" in first_line(test)
     assert any("starts of one configuration" in caption.value for caption in test.caption)
 
@@ -118,4 +106,4 @@ def test_names_appear_as_they_are(empty: Store, tmp_path: Path) -> None:
 def test_a_damaged_store_is_one_clear_line(empty: Store) -> None:
     with empty.cursor() as con:
         con.execute("DROP VIEW runs")
-    assert shown(compare_page, empty).error[0].value.startswith("The store could not be read:")
+    assert shown("compare", empty).error[0].value.startswith("The store could not be read:")

@@ -23,12 +23,6 @@ from tests.server import wait_until
 from tests.test_sql_check import ENDLESS
 
 
-def explore_page() -> None:
-    from dashboard.pages import explore
-
-    explore.page()
-
-
 def answered(test: AppTest) -> AppTest:
     """The page once the answer is there."""
 
@@ -43,11 +37,11 @@ def answered(test: AppTest) -> AppTest:
 
 
 def asked(store: Store, query: str, **choices: str) -> AppTest:
-    return answered(shown(explore_page, store, {"q": query, **choices}))
+    return answered(shown("explore", store, {"q": query, **choices}))
 
 
 def test_an_empty_store_answers_too(empty: Store) -> None:
-    test = answered(shown(explore_page, empty))
+    test = answered(shown("explore", empty))
     assert first_line(test).startswith("No rows, in ")
     assert not test.error
     assert "runs" in test.selectbox(key="view").options
@@ -89,7 +83,7 @@ def test_documented_columns_have_their_unit_and_meaning(small: Store) -> None:
 
 
 def test_an_example_is_one_click_away(small: Store) -> None:
-    test = answered(shown(explore_page, small))
+    test = answered(shown("explore", small))
     test.button(key="example_4").click().run()
     test = answered(test)
     assert test.text_area[0].value == explore_view.EXAMPLES["Overrides"]
@@ -105,7 +99,7 @@ def test_what_is_refused_says_why(small: Store) -> None:
 
 
 def test_cancel_ends_a_question_without_an_end(small: Store) -> None:
-    test = answered(shown(explore_page, small, {"q": ENDLESS}))
+    test = answered(shown("explore", small, {"q": ENDLESS}))
     assert test.error[0].value == "stopped after 3 s; ask for less"  # nobody here asked for it
     assert explore_view.LINKED in [said.value for said in test.caption]
     test.button[-1].click().run()  # Run

@@ -26,26 +26,6 @@ _TURNING = re.compile("[\x1b\u202a-\u202e\u2066-\u2069]")
 _FORMULA = re.compile(r"^\s*[=+\-@]")
 
 
-def any_page() -> None:
-    from importlib import import_module
-
-    import streamlit as st
-
-    import_module(f"dashboard.pages.{st.session_state['asked_page']}").page()
-
-
-def sources_page() -> None:
-    from dashboard.pages import sources
-
-    sources.page()
-
-
-def bench_page() -> None:
-    from dashboard.pages import bench
-
-    bench.page()
-
-
 def table_of(name: str, tok_s: float) -> bytes:
     """A table made by hand, with harmful texts in a cell and as a title that nobody knows."""
     cell = name.replace("\u2028", " ").replace("|", "/")
@@ -94,7 +74,7 @@ def test_every_page(store: Store, name: str) -> None:
     }
     for more in each.get(name, [{}]):
         asked = {**address, **more} if name != "incidents" else more
-        test = shown(any_page, store, asked, state={"asked_page": name})
+        test = shown(name, store, asked)
         assert markup_of(test) == []
 
 
@@ -115,7 +95,7 @@ def test_files_have_no_formula(store: Store) -> None:
 
 
 def test_a_dropped_file(store: Store) -> None:
-    test = shown(bench_page, store)
+    test = shown("bench", store)
     context.enter(replace(context.current(), bench=BenchDesk(store)))
     test.run()
     dropped = [
@@ -131,7 +111,7 @@ def test_a_dropped_file(store: Store) -> None:
 def test_a_source_that_is_tested(store: Store, tmp_path: Path) -> None:
     log = tmp_path / f"{HOSTILE[3]} **x**.log"
     log.write_text("\n".join([*HOSTILE, *sglang_boot("10:00:00"), decode("10:00:05")]) + "\n")
-    test = shown(sources_page, store)
+    test = shown("sources", store)
     test.text_input(key="add_location").set_value(str(log))
     next(button for button in test.button if button.label == "Test").click().run()
     assert not test.exception

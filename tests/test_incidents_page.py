@@ -24,12 +24,6 @@ from tests.logs import decode, sglang_boot
 from tests.pages import HOSTILE, SAMPLES, first_line, shown, write_hostile
 
 
-def incidents_page() -> None:
-    from dashboard.pages import incidents
-
-    incidents.page()
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "store.duckdb") as opened:
@@ -57,14 +51,14 @@ def crashes(store: Store, tmp_path: Path, n: int) -> None:
 
 
 def test_an_empty_store_says_what_to_do(store: Store) -> None:
-    test = shown(incidents_page, store)
+    test = shown("incidents", store)
     assert first_line(test) == "No runs yet, so no incidents."
     assert "servescope import" in test.info[0].value
 
 
 def test_the_demo_has_no_fault_and_says_what_does_not_count(store: Store) -> None:
     import_logs(store, [str(path) for path in sorted(SAMPLES.glob("*/server.log"))])
-    test = shown(incidents_page, store)
+    test = shown("incidents", store)
     assert first_line(test).startswith("No fault in 5 runs; ")
     harmless = test.dataframe[-1].value
     assert set(harmless["why"]) <= set(incident_view._WHY.values())
@@ -78,7 +72,7 @@ def test_one_crash_is_told_with_its_cause_its_run_and_its_time(
     store: Store, tmp_path: Path
 ) -> None:
     crashes(store, tmp_path, 1)
-    line = first_line(shown(incidents_page, store))
+    line = first_line(shown("incidents", store))
     assert line.startswith("1 crash in 1 run: CUDA out of memory")
     assert " at 2026-05-04 10:00:09; no warnings." in line
 
@@ -89,18 +83,18 @@ def test_filters_come_from_the_address(store: Store, tmp_path: Path) -> None:
         found = incidents.incidents(con)
     assert found["lane"].to_list() == ["out_of_memory"] * 2
     run_id = found["run_id"][0]
-    test = shown(incidents_page, store, {"run": run_id, "severity": "fault"})
+    test = shown("incidents", store, {"run": run_id, "severity": "fault"})
     assert first_line(test).startswith("1 crash in 1 run: ")
     assert len(test.dataframe[0].value) == 1
     assert test.query_params["run"] == run_id
-    test = shown(incidents_page, store, {"severity": "warning"})
+    test = shown("incidents", store, {"severity": "warning"})
     assert first_line(test).startswith("2 crashes in 2 runs, the latest ")
     assert "None of these" in test.caption[0].value
 
 
 def test_hostile_text_is_text(store: Store) -> None:
     write_hostile(store)
-    test = shown(incidents_page, store)
+    test = shown("incidents", store)
     assert not test.error
     table = test.dataframe[0].value
     assert set(table["evidence"]) == set(HOSTILE)
@@ -115,7 +109,7 @@ def test_hostile_text_is_text(store: Store) -> None:
 def test_a_damaged_store_is_one_clear_line(store: Store) -> None:
     with store.cursor() as con:
         con.execute("DROP VIEW incidents")
-    assert shown(incidents_page, store).error[0].value.startswith("The store could not be read:")
+    assert shown("incidents", store).error[0].value.startswith("The store could not be read:")
 
 
 def test_lines_that_were_not_read_are_an_incident_of_the_run_before(store: Store) -> None:

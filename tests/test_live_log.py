@@ -29,12 +29,6 @@ from tests.test_words import tiles
 LOG = SAMPLES / "sglang-0.5.23-retract-sigkill" / "server.log"
 
 
-def live_page() -> None:
-    from dashboard.pages import live
-
-    live.page()
-
-
 def dataset(chart: Any, name: str) -> pl.DataFrame:
     """The rows that a chart sends under this name."""
     (found,) = [data for data in chart.proto.datasets if data.name == name]
@@ -120,7 +114,7 @@ def test_a_moment_in_the_address_shows_its_line_marked_on_the_charts(small: Stor
     event = events.row(0, named=True)
     moment: datetime = event["ts"]
     address: dict[str, str | list[str]] = {"run": run_id, "at": moment.isoformat()}
-    test = shown(live_page, small, address)
+    test = shown("live", small, address)
     data = log_block(test)
     assert data is not None
     file_id, _, number = data["marked"].rpartition(":")
@@ -153,7 +147,7 @@ def test_a_paused_page_stands_still_while_reading_goes_on(empty: Store, tmp_path
     try:
         wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is stored")
         wait_until(lambda: empty.revision > 0, "the start is stored")
-        test = shown(live_page, empty, supervisor=supervisor)
+        test = shown("live", empty, supervisor=supervisor)
         test.button(key="pause").click().run()
         before = seen(test)
         lines_before, revision = len(log_lines(test)), empty.revision
@@ -220,10 +214,10 @@ def test_the_marked_baseline_is_held_against_a_run_of_its_model(
         import_logs(empty, [str(log)])
     with empty.cursor() as con:
         newest, oldest = queries.runs_named(con)["run_id"]
-    said = [c.value for c in shown(live_page, empty, {"run": newest}).caption]
+    said = [c.value for c in shown("live", empty, {"run": newest}).caption]
     assert not any("baseline" in text for text in said)
     notes.use_as_baseline(empty, oldest)
-    said = [c.value for c in shown(live_page, empty, {"run": newest}).caption]
+    said = [c.value for c in shown("live", empty, {"run": newest}).caption]
     assert any("baseline has the same cap" in text for text in said)
 
 
@@ -243,7 +237,7 @@ def test_benchmark_points_stand_behind_the_curves_of_their_minutes(demo: Store) 
     nothing = bands.bands(points, (early, early + timedelta(minutes=1)))
     assert nothing.schema == pl.Schema(bands.SCHEMA)
     assert bands.sentence(nothing) is None
-    test = shown(live_page, demo, {"run": run_id, "window": "whole run"})
+    test = shown("live", demo, {"run": run_id, "window": "whole run"})
     for chart in test.get("vega_lite_chart"):
         assert dataset(chart, "bands").height == 3
     assert any("Benchmark points in grey" in caption.value for caption in test.caption)

@@ -20,22 +20,11 @@ PAGES = (
 OF_RUNS = PAGES[:6]  # read the table of runs, so that they cannot do without it
 
 
-def any_page() -> None:
-    from importlib import import_module
-
-    import streamlit as st
-
-    import_module(f"dashboard.pages.{st.session_state['asked_page']}").page()
-
-
 def answered(name: str, store: Store, supervisor: Supervisor | None = None) -> str:
     """The first line of the page of the newest runs; nothing on it is an error."""
     with store.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
-    test = shown(
-        any_page, store, _address(name, run_ids), supervisor=supervisor,
-        state={"asked_page": name},
-    )  # fmt: skip
+    test = shown(name, store, _address(name, run_ids), supervisor=supervisor)
     assert [error.value for error in test.error] == []
     return str(test.markdown[0].value) if name == "metrics" else first_line(test)
 
@@ -109,7 +98,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @pytest.mark.parametrize("name", PAGES)
 def test_a_damaged_store(damaged: Store, name: str) -> None:
     address = {"run": "any"} if name == "run" else None
-    test = shown(any_page, damaged, address, state={"asked_page": name})
+    test = shown(name, damaged, address)
     errors = [error.value for error in test.error]
     if name == "explore":  # its question asks for the runs, and it answers what the store said
         assert len(errors) == 1

@@ -18,34 +18,22 @@ from tests.server import wait_until
 LOG = SAMPLES / "sglang-0.5.23-ngram" / "server.log"
 
 
-def live_page() -> None:
-    from dashboard.pages import live
-
-    live.page()
-
-
-def runs_page() -> None:
-    from dashboard.pages import runs
-
-    runs.page()
-
-
 def test_an_empty_store_says_what_to_do(empty: Store) -> None:
-    assert "servescope up" in shown(live_page, empty).info[0].value
-    runs = shown(runs_page, empty)
+    assert "servescope up" in shown("live", empty).info[0].value
+    runs = shown("runs", empty)
     assert first_line(runs) == "No runs yet."
     assert "servescope import" in runs.info[0].value
 
 
 def test_a_source_without_lines_is_named(empty: Store, tmp_path: Path) -> None:
     supervisor = Supervisor(empty, [SourceSpec(str(tmp_path / "server.log"))])
-    test = shown(live_page, empty, supervisor=supervisor)
+    test = shown("live", empty, supervisor=supervisor)
     assert "No server start has been seen yet" in test.info[0].value
     assert str(tmp_path / "server.log") in test.text[0].value
 
 
 def test_live_shows_the_newest_run_of_a_small_store(small: Store) -> None:
-    test = shown(live_page, small)
+    test = shown("live", small)
     assert re.match(r"The log ends at (2026-11-29 )?15:24:44 after", first_line(test))
     assert [tile.label for tile in test.metric] == [
         "Generation, tok/s", "Running, requests", "Queue, requests", "Accept length, tok",
@@ -60,7 +48,7 @@ def test_live_shows_the_chosen_run_and_its_acceptance(small: Store) -> None:
     with small.cursor() as con:
         runs = queries.runs_table(con)
     vllm = runs.filter(engine="vllm").drop_nulls("spec_algorithm").row(0, named=True)
-    test = shown(live_page, small)
+    test = shown("live", small)
     test.selectbox[0].select(vllm["run_id"]).run()
     line = first_line(test)
     assert re.fullmatch(r"Server stopped at (2026-11-29 )?14:58:51 after 12 min 28 s\.", line)
@@ -70,7 +58,7 @@ def test_live_shows_the_chosen_run_and_its_acceptance(small: Store) -> None:
 
 
 def test_every_run_and_window_can_be_shown(small: Store) -> None:
-    test = shown(live_page, small)
+    test = shown("live", small)
     with small.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     assert len(run_ids) == 5
@@ -85,7 +73,7 @@ def test_every_run_and_window_can_be_shown(small: Store) -> None:
 
 
 def test_runs_has_one_row_a_start(small: Store) -> None:
-    test = shown(runs_page, small)
+    test = shown("runs", small)
     table = test.dataframe[0].value
     assert first_line(test) == "5 runs: 1 lost, 4 stopped."
     assert len(table) == 5
@@ -104,7 +92,7 @@ def test_a_store_being_written_is_followed(empty: Store, tmp_path: Path) -> None
     try:
         wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is seen")
         wait_until(lambda: empty.revision > 0, "the start is stored")
-        test = shown(live_page, empty, supervisor=supervisor)
+        test = shown("live", empty, supervisor=supervisor)
         line = r"Starting since (2026-11-29 )?15:00:12; not ready yet\."
         assert re.fullmatch(line, first_line(test))
         before = empty.revision
@@ -126,7 +114,7 @@ def _stopped(test: AppTest) -> bool:
 def test_a_damaged_store_is_one_clear_line(empty: Store) -> None:
     with empty.cursor() as con:
         con.execute("DROP VIEW runs")
-    for page in (live_page, runs_page):
+    for page in ("live", "runs"):
         test = shown(page, empty)
         assert test.error[0].value.startswith("The store could not be read:")
         assert "import the logs again" in test.error[0].value

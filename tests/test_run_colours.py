@@ -21,15 +21,9 @@ def slots(spec: Any) -> Iterator[str]:
         yield from {str(row["slot"]) for row in rows if "slot" in row}
 
 
-def live_page() -> None:
-    from dashboard.pages import live
-
-    live.page()
-
-
 def test_every_page_draws_a_run_in_its_colour(demo: Store) -> None:
     forget()
-    shown(live_page, demo)
+    shown("live", demo)
     here = context.current()
     with demo.cursor() as con:
         runs = queries.runs_named(con)

@@ -28,7 +28,7 @@ def test_the_pieces_hold_the_tokens_of_the_ranks_that_count(open_store: OpenStor
 
 
 def test_the_list_shows_them(demo: Store) -> None:
-    test = pages.shown(_page, demo, {})
+    test = pages.shown("runs", demo, {})
     table = test.dataframe[0].value
     with demo.cursor() as con:
         runs = queries.runs_table(con)
@@ -38,9 +38,3 @@ def test_the_list_shows_them(demo: Store) -> None:
         span_s = (card["last_ts"] - card["first_ts"]).total_seconds()
         tokens = sum(found[card["run_id"]]) * span_s / shapes.PIECES
         assert abs(tokens - card["gen_tokens"]) < 1e-6 * card["gen_tokens"]
-
-
-def _page() -> None:
-    from dashboard.pages import runs
-
-    runs.page()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -16,31 +16,11 @@ from ingest.imports import import_paths
 from parsers import records
 from tests import hostile, pages
 from tests.frames import Frames, at
-from tests.pages import SAMPLES, first_line
+from tests.pages import SAMPLES, first_line, run_of
 
 
-def runs_page() -> None:
-    from dashboard.pages import runs
-
-    runs.page()
-
-
-def run_page() -> None:
-    from dashboard.pages import run
-
-    run.page()
-
-
-def shown(
-    page: Callable[[], None], store: Store, *, selected: Sequence[str] = (), **address: str
-) -> AppTest:
+def shown(page: str, store: Store, *, selected: Sequence[str] = (), **address: str) -> AppTest:
     return pages.shown(page, store, {**address, "selected": list(selected)})
-
-
-def run_of(store: Store, file: str) -> str:
-    with store.cursor() as con:
-        (run_id,) = queries.find_runs(con, f"{file}/server.log")
-    return run_id
 
 
 def labels(test: AppTest) -> list[str]:
@@ -48,13 +28,13 @@ def labels(test: AppTest) -> list[str]:
 
 
 def test_a_search_is_kept_in_the_address(demo: Store) -> None:
-    test = shown(runs_page, demo)
+    test = shown("runs", demo)
     test.text_input(key="q").set_value("engine:vllm spec:ngram").run()
     assert first_line(test) == "1 of 5 runs: 1 stopped."
     assert labels(test) == ["vllm-0.32.0-ngram/server.log"]
     seen_first = [name for name in test.dataframe[0].value.columns if name != "marks"][:4]
     assert seen_first == ["run", "label", "state", "started"]  # starts of one server look alike
-    again = shown(runs_page, demo, q="engine:vllm", sort="oldest first")
+    again = shown("runs", demo, q="engine:vllm", sort="oldest first")
     assert labels(again) == ["vllm-0.32.0-base/server.log", "vllm-0.32.0-ngram/server.log"]
     said = [caption.value.replace("\\", "") for caption in again.caption]
     assert "All: Engine vllm 0.32.0, Model tiny-llama, Parallel TP 1 × DP 1." in said
@@ -62,16 +42,16 @@ def test_a_search_is_kept_in_the_address(demo: Store) -> None:
 
 
 def test_a_search_that_fits_nothing_says_so(demo: Store) -> None:
-    test = shown(runs_page, demo, q="no-such-word")
+    test = shown("runs", demo, q="no-such-word")
     assert first_line(test) == "None of 5 runs."
     assert "Take a word out" in test.info[0].value
-    assert "is no number" in shown(runs_page, demo, q="cap:x").caption[0].value.replace("\\", "")
+    assert "is no number" in shown("runs", demo, q="cap:x").caption[0].value.replace("\\", "")
 
 
 def test_one_selected_run_can_be_named(empty: Store) -> None:
     import_paths(empty, [str(SAMPLES / "vllm-0.32.0-base"), str(SAMPLES / "vllm-0.32.0-ngram")])
     run_id = run_of(empty, "vllm-0.32.0-ngram")
-    test = shown(runs_page, empty, selected=[run_id])
+    test = shown("runs", empty, selected=[run_id])
     test.text_input(key=f"label_{run_id}").set_value("mine")
     test.text_input(key=f"tags_{run_id}").set_value("a, b")
     test.text_area(key=f"note_{run_id}").set_value("why")
@@ -84,12 +64,12 @@ def test_one_selected_run_can_be_named(empty: Store) -> None:
     test.button(key="set_archived").click().run()
     assert labels(test) == ["vllm-0.32.0-base/server.log"]
     assert first_line(test) == "1 of 2 runs: 1 stopped."
-    assert "mine" in labels(shown(runs_page, empty, archived="true"))
+    assert "mine" in labels(shown("runs", empty, archived="true"))
 
 
 def test_several_selected_runs_can_be_compared(demo: Store) -> None:
     base, other = run_of(demo, "sglang-0.5.23-base"), run_of(demo, "sglang-0.5.23-ngram")
-    test = shown(runs_page, demo, selected=[other, base])
+    test = shown("runs", demo, selected=[other, base])
     (link,) = test.get("page_link")
     assert link.proto.label == "Compare these"
     # The run that started first is the baseline, until one is marked.
@@ -111,31 +91,31 @@ def many(store: Store, count: int) -> None:
 
 def test_five_hundred_runs_are_one_table(empty: Store) -> None:
     many(empty, 500)
-    test = shown(runs_page, empty)
+    test = shown("runs", empty)
     assert first_line(test) == "500 runs: 500 stopped."
     assert len(test.dataframe[0].value) == 500
     assert labels(test)[0] == "try 499"
-    found = shown(runs_page, empty, q='"try 499"')
+    found = shown("runs", empty, q='"try 499"')
     assert labels(found) == ["try 499"]
 
 
 def test_no_run_and_a_wrong_one_say_where_to_go(empty: Store) -> None:
-    assert first_line(shown(run_page, empty)) == "No run is chosen."
-    assert first_line(shown(run_page, empty, run="nope")) == "No such run."
+    assert first_line(shown("run", empty)) == "No run is chosen."
+    assert first_line(shown("run", empty, run="nope")) == "No such run."
 
 
 def test_every_demo_run_has_its_page(demo: Store) -> None:
     with demo.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     for run_id in run_ids:
-        test = shown(run_page, demo, run=run_id)
+        test = shown("run", demo, run=run_id)
         assert not test.error
         assert run_id in test.text[0].value
         assert len(test.metric) == 6
 
 
 def test_a_run_tells_its_overrides_and_findings(demo: Store) -> None:
-    test = shown(run_page, demo, run=run_of(demo, "sglang-0.5.23-ngram"))
+    test = shown("run", demo, run=run_of(demo, "sglang-0.5.23-ngram"))
     assert first_line(test) == (
         "SGLang with tiny-llama, NGRAM with 6 draft tokens; stopped in order after 6 min 31 s, "
         "no faults."
@@ -165,7 +145,7 @@ def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
     import_paths(empty, [str(SAMPLES / name) for name in names])
     base, run_id = (run_of(empty, name) for name in names)
     notes.use_as_baseline(empty, base)
-    test = shown(run_page, empty, run=run_id)
+    test = shown("run", empty, run=run_id)
     incidents = next(t.value for t in test.dataframe if "severity" in t.value.columns)
     assert incidents["class"].to_list() == ["retraction"]
     refused = [
@@ -174,7 +154,7 @@ def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
          "title": "HTTP 503 from /generate", "count": 7}
     ]  # fmt: skip
     empty.append(Frames(events=records.frame(refused, records.EVENTS)), None)
-    test = shown(run_page, empty, run=run_id)
+    test = shown("run", empty, run=run_id)
     incidents = next(t.value for t in test.dataframe if "severity" in t.value.columns)
     assert dict(zip(incidents["class"], incidents["count"], strict=True)) == {
         "retraction": 1, "server_error": 7,
@@ -186,13 +166,13 @@ def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
 
 def test_harmful_names_are_text(empty: Store, tmp_path: Path) -> None:
     hostile.fill(empty, tmp_path / "logs")
-    test = shown(runs_page, empty)
+    test = shown("runs", empty)
     assert sorted(labels(test)) == sorted(hostile.NAMES.values())
     with empty.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     for run_id in run_ids:
         notes.describe(empty, run_id, "", ["<b>t</b>", "**x**"], "<script>alert(1)</script>")
-        page = shown(run_page, empty, run=run_id)
+        page = shown("run", empty, run=run_id)
         said = [*page.subheader, *page.warning, *page.markdown, *page.caption]
         for element in said:
             assert "<script" not in element.value.replace("\\<", "")

@@ -16,13 +16,7 @@ from ingest.config import Remembered, SourceSpec, load
 from ingest.probe import probe
 from ingest.supervisor import Supervisor
 from tests.growing import append, decodes, sglang_boot, until
-
-
-def script() -> None:
-    """What AppTest runs."""
-    from dashboard.pages import sources
-
-    sources.page()
+from tests.pages import visit
 
 
 @pytest.fixture
@@ -64,7 +58,7 @@ def state(supervisor: Supervisor) -> str:
 def test_a_source_is_tested_added_paused_resumed_and_removed(
     supervisor: Supervisor, log: Path, tmp_path: Path
 ) -> None:
-    app = AppTest.from_function(script).run(timeout=30)
+    app = visit("sources").run(timeout=30)
     assert "No source is followed." in shown(app)
     app.text_input(key="add_location").set_value(str(log))
     app.text_input(key="add_label").set_value("eagle")
@@ -98,7 +92,7 @@ def test_a_source_is_tested_added_paused_resumed_and_removed(
 
 
 def test_what_cannot_be_read_is_said(supervisor: Supervisor, tmp_path: Path) -> None:
-    app = AppTest.from_function(script).run(timeout=30)
+    app = visit("sources").run(timeout=30)
     for button in ("Test", "Add"):
         click(app, button)
         assert "Give an address first." in shown(app)
