@@ -11,6 +11,7 @@ from data.errors import AwayError
 from data.lake_place import is_lake
 from data.store import Store
 from ingest import control, opening
+from ingest.interrupts import plainly
 from ingest.terminal import warn
 
 AT_ONCE_S = 2.0  # where opening takes longer, pages say so meanwhile
@@ -26,7 +27,7 @@ def opened(
     `meanwhile`: serves at these sockets until the event is set. A store of many machines may be
     waited for; of a file it is known at once whether it can be opened.
     """
-    with contextlib.ExitStack() as stack:
+    with plainly(), contextlib.ExitStack() as stack:
         at = None
         if is_lake(location):
             attempt = _Attempt(location)

@@ -11,6 +11,7 @@ from data.handing import without_pandas
 from data.store import Store
 from ingest.config import SourceSpec
 from ingest.ending import deadline
+from ingest.interrupts import plainly
 from ingest.opening import opened, patiently
 from ingest.supervisor import Supervisor
 from ingest.terminal import warn
@@ -23,6 +24,7 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
     """
     never = threading.Event()
     with (
+        plainly(),
         without_pandas(),
         contextlib.ExitStack() as last,
         patiently(lambda: opened(location), warn, never) as store,

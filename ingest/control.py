@@ -33,6 +33,7 @@ from data.errors import (
 )
 from data.handing import without_pandas
 from ingest.commands import Commands, absolute
+from ingest.interrupts import plainly
 from ingest.opening import beside, opened
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ def connect(store: str, *, bulk: bool = False) -> Iterator[Commands | RemoteComm
     if control is not None:
         yield RemoteCommands(control)
         return
-    with without_pandas(), opened(store, bulk=bulk) as own:
+    with plainly(), without_pandas(), opened(store, bulk=bulk) as own:
         try:
             yield Commands(own)
         except duckdb.Error as error:

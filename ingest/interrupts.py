@@ -1,8 +1,4 @@
-"""Ctrl-C as something that is looked at between two steps of an import.
-
-Polars reacts to the signal in whichever thread is inside of it, so that a step under way would end
-half done, and not always as a KeyboardInterrupt.
-"""
+"""Ctrl-C while libraries work that have a way of their own with it."""
 
 from __future__ import annotations
 
@@ -17,7 +13,11 @@ from types import FrameType
 def between_steps() -> Iterator[Callable[[], None]]:
     """While this lasts Ctrl-C waits for the next call of what is given here, which raises
     KeyboardInterrupt then; a second one does not wait. Outside the main thread, where no signal
-    comes, nothing changes."""
+    comes, nothing changes.
+
+    For imports: polars reacts to the signal in whichever thread is inside of it, so that a step
+    under way would end half done, and not always as a KeyboardInterrupt.
+    """
     come = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -39,3 +39,15 @@ def between_steps() -> Iterator[Callable[[], None]]:
         check()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """DuckDB ends what it does at Ctrl-C with a RuntimeError: here it is a KeyboardInterrupt, as it
+    is everywhere else."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
