@@ -16,7 +16,8 @@ from dashboard import context
 from dashboard.app import build_app
 from data.store import Store
 from ingest.supervisor import Supervisor
-from tests.server import free_port, wait_until
+from tests.server import DEADLINE_S, free_port
+from tests.waiting import until
 
 Look = Callable[[Store, Supervisor | None], None]
 
@@ -37,7 +38,7 @@ def app(store: Store) -> Iterator[tuple[str, Look]]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        wait_until(lambda: server.started, "the pages are served")
+        until(lambda: server.started, DEADLINE_S, "the pages are served")
         yield f"http://127.0.0.1:{port}", look
     finally:
         server.should_exit = True

@@ -71,14 +71,20 @@ KINDS = ("file", "lake")  # of stores
 
 
 @pytest.fixture
-def empty(empty_file: Path, tmp_path: Path) -> Iterator[Store]:
-    """A store without anything in it."""
-    import streamlit
-
+def store(empty_file: Path, tmp_path: Path) -> Iterator[Store]:
+    """A store of the test's own, without anything in it."""
     from data.store import Store
 
     with Store.open(shutil.copy(empty_file, tmp_path / "store.duckdb")) as opened:
         yield opened
+
+
+@pytest.fixture
+def empty(store: Store) -> Iterator[Store]:
+    """The same for tests of pages, which remember what they have read of it."""
+    import streamlit
+
+    yield store
     streamlit.cache_resource.clear()
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -58,18 +57,6 @@ def writing(path: Path) -> Iterator[None]:
     finally:
         over.set()
         writer.join()
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait for a condition; AssertionError when it does not come. A look may cost much: what is
-    waited for has most of the time for itself."""
-    deadline = time.monotonic() + seconds
-    begun = time.monotonic()
-    while not condition():
-        looked = time.monotonic()
-        assert looked < deadline, f"not within {seconds} s"
-        time.sleep(max(0.01, 3 * (looked - begun)))
-        begun = time.monotonic()
 
 
 def _stamp(at: float) -> str:

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following
+from tests.growing import append, decodes, sglang_boot
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -142,18 +143,9 @@ def _stored(store: Path) -> int:
 def _count(log: Path, path: Path, seed: int, kills: int, written: int, middle: int) -> Outcome:
     """Let a follower read the rest in peace, then compare line by line."""
     with Store.open(path) as store:
-        supervisor = Supervisor(store, [SourceSpec(str(log))])
-        supervisor.start()
-        try:
-            with store.cursor() as con:
-                until(
-                    lambda: con.execute(
-                        "SELECT max(byte_offset) FROM checkpoints"
-                    ).fetchone() == (log.stat().st_size,),
-                    60,
-                )  # fmt: skip
-        finally:
-            supervisor.stop()
+        with following(store, log), store.cursor() as con:
+            reached = "SELECT max(byte_offset) FROM checkpoints"
+            until(lambda: con.execute(reached).fetchone() == (log.stat().st_size,), 60)
         with store.cursor() as con:
             found = [row[0] for row in con.execute("SELECT kv_tokens FROM samples").fetchall()]
             runs = con.execute("SELECT count(*) FROM runs").fetchone()

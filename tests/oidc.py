@@ -21,7 +21,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tests.server import free_port, wait_until
+from tests.server import DEADLINE_S, free_port
+from tests.waiting import until
 
 CLIENT_ID = "servescope-test"
 CLIENT_SECRET = "client-secret-of-the-test"
@@ -103,7 +104,7 @@ def provider(user: dict[str, Any]) -> Iterator[Provider]:
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait_until(lambda: server.started, "the provider listens")
+    until(lambda: server.started, DEADLINE_S, "the provider listens")
     try:
         yield made
     finally:

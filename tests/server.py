@@ -7,8 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests import command, nursery
 from tests.nursery import Process
+from tests.waiting import until
 
 DEADLINE_S = 90.0
 _VISITED = (*nursery.UP, *nursery.PAGES)  # a browser comes
@@ -69,7 +69,7 @@ def _served(process: Process | subprocess.Popen[str], said: IO[str]) -> Iterator
     line = said.readline()  # pytest's timeout ends a silent process
     assert line.startswith("Servescope: http://"), line + said.read()
     url = line.split()[1]
-    wait_until(lambda: _answers(url), "the server answers")
+    until(lambda: _answers(url), DEADLINE_S, "the server answers")
     yield url
     process.send_signal(signal.SIGINT)
     assert process.wait(DEADLINE_S) == 0, said.read()
@@ -91,14 +91,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Look until the condition holds; fail after DEADLINE_S."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 def _answers(url: str) -> bool:

@@ -9,11 +9,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.server import free_port
+from tests.waiting import until
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
@@ -67,14 +67,13 @@ class Sshd:
                 [*self._within, SSHD, "-D", "-e", "-f", str(self.config)],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env,
             )  # fmt: skip
-        deadline = time.monotonic() + 20
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex((self.address, self.port)) == 0:
-                    return
-            assert self._process.poll() is None, (self.folder / "sshd.log").read_text()
-            assert time.monotonic() < deadline, "sshd does not answer"
-            time.sleep(0.02)
+        until(self._answers, what="sshd answers")
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "sshd.log").read_text()
+        with socket.socket() as probe:
+            return probe.connect_ex((self.address, self.port)) == 0
 
     def stop(self) -> None:
         """End the server and every session of it."""

@@ -20,8 +20,9 @@ from ingest import bench_import, bench_read
 from ingest.commands import Commands
 from ingest.imports import Imported, import_paths
 from tests.command import fails, run, up
-from tests.growing import decodes, sglang_boot, until
+from tests.growing import decodes, sglang_boot
 from tests.postgres import OpenStore
+from tests.waiting import until
 
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"

@@ -18,7 +18,8 @@ from ingest.bench_watch import BenchWatch
 from ingest.imports import import_paths
 from ingest.supervisor import Supervisor
 from tests.pages import visit
-from tests.server import browser, served, wait_until
+from tests.server import DEADLINE_S, browser, served
+from tests.waiting import until
 
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 RUN = Path(__file__).parents[1] / "data" / "samples" / "vllm-0.32.0-base"
@@ -120,12 +121,12 @@ def test_a_watched_folder_brings_results_in(store: Store, tmp_path: Path) -> Non
     with BenchWatch(store, [str(folder)], every_s=0.02) as watch:
         half = (CORPUS / "sglang-serving.jsonl").read_bytes().split(b"\n")[0] + b"\n"
         (folder / "a.jsonl").write_bytes(half)
-        wait_until(lambda: stored(store) == 1, "the first result is stored")
+        until(lambda: stored(store) == 1, DEADLINE_S, "the first result is stored")
         (folder / "a.jsonl").write_bytes((CORPUS / "sglang-serving.jsonl").read_bytes())
-        wait_until(lambda: stored(store) == 2, "the grown file adds one")
+        until(lambda: stored(store) == 2, DEADLINE_S, "the grown file adds one")
         (folder / "other.json").write_text("{}")
         (folder / "cut.json").write_bytes((CORPUS / "inference-perf.json").read_bytes()[:200])
-        wait_until(lambda: "cut.json" in watch.lines()[0], "the damaged file is told")
+        until(lambda: "cut.json" in watch.lines()[0], DEADLINE_S, "the damaged file is told")
         assert "is cut off at line 1" in watch.lines()[0]
         test = shown(store, watch)
         assert str(folder) in texts(test)

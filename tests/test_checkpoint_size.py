@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from data.store import Store
 from ingest import state
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, until
+from tests.following import following
+from tests.growing import append, decodes
+from tests.waiting import until
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=400),
@@ -38,13 +39,11 @@ def test_live_commits_do_not_repeat_the_arguments(tmp_path: Path) -> None:
     lines = decodes(0, 40).splitlines(keepends=True)
     with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
         for half in (lines[:20], lines[20:]):
-            supervisor = Supervisor(store, [SourceSpec(str(log))])
-            supervisor.start()
-            for line in half:
-                before = store.revision
-                append(log, line)
-                until(lambda before=before: store.revision > before)  # type: ignore[misc]
-            supervisor.stop()
+            with following(store, log):
+                for line in half:
+                    before = store.revision
+                    append(log, line)
+                    until(lambda before=before: store.revision > before)  # type: ignore[misc]
         sizes = con.execute("SELECT max(length(state)), count(*) FROM checkpoints").fetchone()
         args = con.execute("SELECT length(args) FROM runs").fetchall()
         numbers = con.execute("SELECT count(DISTINCT kv_tokens) FROM samples").fetchone()

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,13 +17,13 @@ from data.store import Store
 from ingest import backoff, stream, worker
 from ingest.sources.command import CommandSource
 from ingest.sources.position import StampPosition
-from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import COMMAND, ROOT, fails, run
-from tests.growing import decodes, sglang_boot, until
+from tests.following import following, numbers
+from tests.growing import decodes, sglang_boot
 from tests.sshd import serving
 from tests.stand_ins import StandIn
+from tests.waiting import until
 
-Numbers = Callable[[], list[int]]
 ADDRESSES = {
     "docker": "docker://gpu-box_1",
     "kubectl": "k8s://prod/llm/sglang-0/server",
@@ -45,34 +43,6 @@ def program(
     return made
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
-        yield opened
-
-
-@pytest.fixture
-def numbers(store: Store) -> Numbers:
-    """The numbers of all stored lines."""
-
-    def read() -> list[int]:
-        with store.cursor() as con:
-            rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-        return [row[0] for row in rows]
-
-    return read
-
-
-@contextmanager
-def following(store: Store, location: str) -> Iterator[Supervisor]:
-    supervisor = Supervisor(store, [SourceSpec(location)])
-    supervisor.start()
-    try:
-        yield supervisor
-    finally:
-        supervisor.stop()
-
-
 def running_commands(folder: Path) -> list[int]:
     found = subprocess.run(
         ["pgrep", "-f", str(folder)], capture_output=True, text=True
@@ -80,40 +50,36 @@ def running_commands(folder: Path) -> list[int]:
     return [int(pid) for pid in found if int(pid) != os.getpid()]
 
 
-def test_every_line_once_over_restarts_and_deaths(
-    program: StandIn, store: Store, numbers: Numbers
-) -> None:
+def test_every_line_once_over_restarts_and_deaths(program: StandIn, store: Store) -> None:
     address = ADDRESSES[program.program.name]
     program.prints(sglang_boot() + decodes(0, 50))
     with following(store, address) as supervisor:
-        until(lambda: len(numbers()) == 50)
+        until(lambda: len(numbers(store)) == 50)
         program.prints(decodes(50, 50), step_ns=1_000_000)
-        until(lambda: len(numbers()) == 100)
+        until(lambda: len(numbers(store)) == 100)
         for pid in running_commands(program.folder):
             os.kill(pid, signal.SIGKILL)
         program.prints(decodes(100, 20))
-        until(lambda: len(numbers()) == 120)
+        until(lambda: len(numbers(store)) == 120)
         until(lambda: supervisor.status()[0].state == "following")
     assert running_commands(program.folder) == []
     program.prints(decodes(120, 20))
     with following(store, address):
-        until(lambda: len(numbers()) == 140)
-    assert numbers() == list(range(140))
+        until(lambda: len(numbers(store)) == 140)
+    assert numbers(store) == list(range(140))
     with store.cursor() as con:
         assert con.execute("SELECT count(*), min(engine) FROM runs").fetchone() == (1, "sglang")
 
 
-def test_a_container_that_stops_and_starts_again(
-    program: StandIn, store: Store, numbers: Numbers
-) -> None:
+def test_a_container_that_stops_and_starts_again(program: StandIn, store: Store) -> None:
     program.prints(sglang_boot() + decodes(0, 5))
     program.ends()
     with following(store, ADDRESSES[program.program.name]) as supervisor:
-        until(lambda: len(numbers()) == 5)
+        until(lambda: len(numbers(store)) == 5)
         until(lambda: supervisor.status()[0].state == "waiting for file")
         program.prints(sglang_boot(60) + decodes(5, 5))
-        until(lambda: len(numbers()) == 10)
-    assert numbers() == list(range(10))
+        until(lambda: len(numbers(store)) == 10)
+    assert numbers(store) == list(range(10))
 
 
 def test_what_the_command_says_is_the_error(program: StandIn, store: Store) -> None:
@@ -123,23 +89,23 @@ def test_what_the_command_says_is_the_error(program: StandIn, store: Store) -> N
 
 
 def test_a_container_started_anew_by_kubernetes_is_read_to_its_end_first(
-    tmp_path: Path, store: Store, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubectl = StandIn(tmp_path / "bin", "kubectl")
     monkeypatch.setenv("PATH", kubectl.path())
     kubectl.prints(sglang_boot() + decodes(0, 10))
     with following(store, ADDRESSES["kubectl"]):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
     (kubectl.folder / "printed").rename(kubectl.folder / "previous")
     kubectl.prints(decodes(10, 3), previous=True)
     kubectl.prints(sglang_boot(60) + decodes(13, 3))
     with following(store, ADDRESSES["kubectl"]):
-        until(lambda: len(numbers()) == 16)
-    assert numbers() == list(range(16))
+        until(lambda: len(numbers(store)) == 16)
+    assert numbers(store) == list(range(16))
 
 
 def test_over_ssh_arguments_reach_the_command_as_they_are(
-    tmp_path: Path, own_home: Path, store: Store, numbers: Numbers
+    tmp_path: Path, own_home: Path, store: Store
 ) -> None:
     docker = StandIn(tmp_path / "bin", "docker")
     docker.prints(sglang_boot() + decodes(0, 10))
@@ -147,12 +113,12 @@ def test_over_ssh_arguments_reach_the_command_as_they_are(
     with serving(tmp_path / "sshd", own_home, extra) as host:
         address = f"docker://127.0.0.1:{host.port}/gpu-box"
         with following(store, address) as supervisor:
-            until(lambda: len(numbers()) == 10)
+            until(lambda: len(numbers(store)) == 10)
             host.signal_sessions(signal.SIGKILL)
             docker.prints(decodes(10, 10))
-            until(lambda: len(numbers()) == 20)
+            until(lambda: len(numbers(store)) == 20)
             until(lambda: supervisor.status()[0].state == "following")
-    assert numbers() == list(range(20))
+    assert numbers(store) == list(range(20))
     assert docker.calls()[0] == ["docker", "logs", "--timestamps", "--follow", "gpu-box"]
     assert docker.calls()[-1][4].startswith("--since=2026-03-01T12:00:0")
 

@@ -12,7 +12,8 @@ import pytest
 
 from ingest.control import PATH, ControlFile
 from tests.command import fails, run, up
-from tests.growing import append, decodes, sglang_boot, until
+from tests.growing import append, decodes, sglang_boot
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 

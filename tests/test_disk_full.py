@@ -13,11 +13,12 @@ import pytest
 from data.checkpoints import Checkpoint
 from data.errors import StoreError
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import fails, run
+from tests.following import following
 from tests.frames import decode, samples
-from tests.growing import decodes, sglang_boot, until
+from tests.growing import decodes, sglang_boot
 from tests.postgres import Postgres
+from tests.waiting import until
 
 MEGABYTES = 4
 
@@ -88,9 +89,7 @@ def test_following_goes_on_when_there_is_room_again(small_disk: Disk, tmp_path: 
     with Store.open(small_disk.folder / "s.duckdb") as store, store.cursor() as con:
         log.write_bytes(sglang_boot() + decodes(0, 2000))
         small_disk.fill()
-        supervisor = Supervisor(store, [SourceSpec(str(log))])
-        supervisor.start()
-        try:
+        with following(store, log) as supervisor:
             until(lambda: supervisor.status()[0].state == "error")
             assert "the disk is full" in (supervisor.status()[0].error or "")
             assert con.execute("SELECT count(*) FROM samples").fetchone() == (0,)
@@ -98,8 +97,6 @@ def test_following_goes_on_when_there_is_room_again(small_disk: Disk, tmp_path: 
             count = "SELECT count(*), count(DISTINCT kv_tokens) FROM samples"
             until(lambda: con.execute(count).fetchone() == (2000, 2000))
             until(lambda: supervisor.status()[0].state == "following")
-        finally:
-            supervisor.stop()
 
 
 def test_an_append_to_a_full_folder_of_many_machines_is_told_and_repeated(

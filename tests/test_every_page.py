@@ -21,11 +21,13 @@ from dashboard import theme
 from data import queries
 from data.store import Store
 from ingest.imports import import_paths
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.supervisor import Supervisor
 from tests import app_here, contrast, keyboard
-from tests.growing import decodes, sglang_boot, until, writing
+from tests.following import following
+from tests.growing import decodes, sglang_boot, writing
 from tests.server import browser
 from tests.test_live_browser import ARTIFACTS, WAIT_MS, Complaints
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(600)
 PICTURES = ARTIFACTS / "pages"
@@ -210,15 +212,10 @@ def test_an_empty_store(tmp_path: Path, reader: Reader, kept: ExitStack) -> None
 def test_a_live_store_under_load(tmp_path: Path, reader: Reader, kept: ExitStack) -> None:
     log = tmp_path / "server.log"
     store = kept.enter_context(Store.open(tmp_path / "store.duckdb"))
-    supervisor = Supervisor(store, [SourceSpec(str(log))])
-    with writing(log):
-        supervisor.start()
-        try:
-            until(lambda: store.revision > 0)
-            reader.opens(store, supervisor)
-            walk(reader, "live", "Sources", "Live")
-        finally:
-            supervisor.stop()
+    with writing(log), following(store, log) as supervisor:
+        until(lambda: store.revision > 0)
+        reader.opens(store, supervisor)
+        walk(reader, "live", "Sources", "Live")
 
 
 def test_a_damaged_store(tmp_path: Path, reader: Reader, kept: ExitStack) -> None:

@@ -19,8 +19,9 @@ from data import export
 from data.question import select
 from data.store import Store
 from tests.pages import HOSTILE, first_line, shown, write_hostile
-from tests.server import wait_until
+from tests.server import DEADLINE_S
 from tests.test_sql_check import ENDLESS
+from tests.waiting import until
 
 
 def answered(test: AppTest) -> AppTest:
@@ -32,7 +33,7 @@ def answered(test: AppTest) -> AppTest:
         return not first_line(test).startswith("Asking")
 
     if first_line(test).startswith("Asking"):
-        wait_until(there, "the answer")
+        until(there, DEADLINE_S, "the answer")
     return test
 
 

@@ -15,7 +15,8 @@ from ingest.reading import Reading
 from ingest.sources.file import LocalFile
 from ingest.status import StatusBoard
 from ingest.writer import QUEUE_BYTES, TRANSACTION_BYTES, Writer
-from tests.growing import append, decodes, sglang_boot, until
+from tests.growing import append, decodes, sglang_boot
+from tests.waiting import until
 
 BLOCK = 14 << 20
 

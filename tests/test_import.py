@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,8 @@ from data.errors import SourceError
 from data.store import Store
 from ingest.importer import import_logs
 from ingest.sources import packed
+from tests.following import numbers
 from tests.growing import append, decodes, sglang_boot
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -28,12 +22,6 @@ def logs(tmp_path: Path) -> Path:
     folder = tmp_path / "logs"
     folder.mkdir()
     return folder
-
-
-def numbers(store: Store) -> list[int]:
-    with store.cursor() as con:
-        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-    return [row[0] for row in rows]
 
 
 def test_report_progress_label_and_last_line_without_newline(store: Store, logs: Path) -> None:

@@ -28,8 +28,8 @@ from data.store import Store
 from data.summary import LATE_INTERVALS
 from parsers import records
 from tests.frames import Frames, decode, facts, samples
-from tests.growing import until
 from tests.postgres import Postgres
+from tests.waiting import until
 
 FIRST = Checkpoint("gpu1:/log", "f1", "gpu1:/log", 1, 10, 1, "ab", 10, "cd", "{}", after=0)
 SECOND = replace(FIRST, seq=2, byte_offset=20, after=1)

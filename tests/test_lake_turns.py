@@ -16,9 +16,9 @@ from data import patience
 from data.retention import compact
 from data.store import Store
 from tests.frames import decode, samples
-from tests.growing import until
 from tests.postgres import Postgres
 from tests.test_lake import FIRST, count, mine
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

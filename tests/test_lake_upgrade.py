@@ -15,9 +15,9 @@ from data.errors import StoreError
 from data.migrate import HERE, MIGRATIONS
 from data.store import Store
 from tests.frames import decode, samples
-from tests.growing import until
 from tests.postgres import Postgres
 from tests.test_lake import FIRST, mine
+from tests.waiting import until
 
 _OLDER = """
 import sys

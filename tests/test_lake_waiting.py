@@ -18,9 +18,10 @@ import pytest
 from data.errors import AwayError, StoreError
 from data.store import Store
 from tests.command import COMMAND, ROOT, start
-from tests.growing import append, decodes, sglang_boot, until
+from tests.growing import append, decodes, sglang_boot
 from tests.nursery import UP, Process
 from tests.postgres import Postgres
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

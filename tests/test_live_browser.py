@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
-from tests.server import DEADLINE_S, browser, served, wait_until
+from tests.server import DEADLINE_S, browser, served
 from tests.tables import select_row
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = ROOT / "data" / "samples" / "sglang-0.5.23-ngram" / "server.log"
@@ -191,7 +192,7 @@ def test_one_crosshair_goes_through_all_charts(site: Site, page: Page) -> None:
         assert len(set(xs)) <= 1
         return bool(xs) and len(xs) == charts.count() and xs[0] == pytest.approx(x, abs=1)
 
-    wait_until(goes_through_all, "a line goes through all charts")
+    until(goes_through_all, DEADLINE_S, "a line goes through all charts")
     page.mouse.move(place["x"] + 10, place["y"] + 10)  # on the axis there is no moment
     expect(lines).to_have_count(0)
 

@@ -18,13 +18,14 @@ from data.errors import SourceError
 from data.store import Store
 from ingest import lines
 from ingest.importer import import_logs
-from ingest.supervisor import SourceSpec, Supervisor
+from tests.following import following
 from tests.growing import append, decodes, sglang_boot
 from tests.logs import decode
 from tests.logs import sglang_boot as boot_lines
 from tests.pages import SAMPLES, log_block, log_lines, shown
-from tests.server import wait_until
+from tests.server import DEADLINE_S
 from tests.test_words import tiles
+from tests.waiting import until
 
 LOG = SAMPLES / "sglang-0.5.23-retract-sigkill" / "server.log"
 
@@ -142,25 +143,21 @@ def test_a_clicked_point_is_its_moment() -> None:
 def test_a_paused_page_stands_still_while_reading_goes_on(empty: Store, tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(sglang_boot() + decodes(0, 5))
-    supervisor = Supervisor(empty, [SourceSpec(str(log))])
-    supervisor.start()
-    try:
-        wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is stored")
-        wait_until(lambda: empty.revision > 0, "the start is stored")
+    with following(empty, log) as supervisor:
+        until(lambda: supervisor.status()[0].run_id is not None, DEADLINE_S, "the run is stored")
+        until(lambda: empty.revision > 0, DEADLINE_S, "the start is stored")
         test = shown("live", empty, supervisor=supervisor)
         test.button(key="pause").click().run()
         before = seen(test)
         lines_before, revision = len(log_lines(test)), empty.revision
         append(log, decodes(5, 10))
-        wait_until(lambda: empty.revision > revision, "more is stored")
+        until(lambda: empty.revision > revision, DEADLINE_S, "more is stored")
         test.run()
         assert seen(test) == before
         assert len(log_lines(test)) == lines_before
         test.button(key="pause").click().run()
         assert len(log_lines(test)) > lines_before
         assert not test.exception
-    finally:
-        supervisor.stop()
 
 
 def seen(test: Any) -> list[Any]:

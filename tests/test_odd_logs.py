@@ -13,10 +13,11 @@ from data.store import Store
 from ingest.access_rows import NAMED_REFUSALS
 from ingest.sources.names import shown
 from ingest.status import SourceStatus, status_line
-from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import run
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following
+from tests.growing import append, decodes, sglang_boot
 from tests.logs import read, text
+from tests.waiting import until
 
 NAMES = [b"caf\xe9.log", b"two\nlines.log", b"esc\x1b[31mape.log"]
 
@@ -46,15 +47,11 @@ def test_a_log_with_a_name_of_any_bytes_is_followed(tmp_path: Path) -> None:
     log = tmp_path / os.fsdecode(NAMES[0])
     log.write_bytes(sglang_boot() + decodes(0, 3))
     with Store.open(tmp_path / "s.duckdb") as store:
-        supervisor = Supervisor(store, [SourceSpec(str(log))])
-        supervisor.start()
-        try:
+        with following(store, log) as supervisor:
             until(lambda: supervisor.status()[0].lines_read == 4)
             log.rename(log.with_name(log.name + ".1"))
             log.write_bytes(decodes(3, 3))
             until(lambda: supervisor.status()[0].lines_read == 7)
-        finally:
-            supervisor.stop()
         with store.cursor() as con:
             assert con.execute("SELECT DISTINCT path FROM checkpoints").fetchall() == [
                 (f"{tmp_path}/caf\\xe9.log",)
@@ -96,20 +93,15 @@ def test_paths_that_are_not_there_are_bounded_and_all_are_counted() -> None:
 def test_a_line_that_is_not_ended_is_no_lag(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(sglang_boot() + decodes(0, 3))
-    with Store.open(tmp_path / "s.duckdb") as store:
-        supervisor = Supervisor(store, [SourceSpec(str(log))])
-        supervisor.start()
-        try:
-            until(lambda: supervisor.status()[0].lines_read == 4)
-            append(log, b"half a line")
-            until(lambda: supervisor.status()[0].unfinished_line)
-            [status] = supervisor.status()
-            assert (status.lag_bytes, status.behind_since) == (0, None)
-            append(log, b" and its end\nhalf of another")
-            until(lambda: supervisor.status()[0].lines_read == 5)
-            until(lambda: supervisor.status()[0].lag_bytes == 0)
-        finally:
-            supervisor.stop()
+    with Store.open(tmp_path / "s.duckdb") as store, following(store, log) as supervisor:
+        until(lambda: supervisor.status()[0].lines_read == 4)
+        append(log, b"half a line")
+        until(lambda: supervisor.status()[0].unfinished_line)
+        [status] = supervisor.status()
+        assert (status.lag_bytes, status.behind_since) == (0, None)
+        append(log, b" and its end\nhalf of another")
+        until(lambda: supervisor.status()[0].lines_read == 5)
+        until(lambda: supervisor.status()[0].lag_bytes == 0)
 
 
 def test_status_tells_of_an_unfinished_line() -> None:

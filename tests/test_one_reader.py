@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +20,10 @@ from ingest.reading import Reading
 from ingest.sources.file import LocalFile
 from ingest.supervisor import SourceSpec, Supervisor
 from ingest.writer import Writer
+from tests.following import following, numbers
 from tests.frames import Frames, decode, samples
-from tests.growing import append, decodes, sglang_boot, until
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
-        yield opened
+from tests.growing import append, decodes, sglang_boot
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -38,27 +33,17 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def numbers(store: Store) -> list[int]:
-    with store.cursor() as con:
-        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-    return [row[0] for row in rows]
-
-
 @pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_import_of_a_followed_file_by_another_name(
     store: Store, log: Path, tmp_path: Path, link: object
 ) -> None:
     other = tmp_path / "other.log"
     os.symlink(log, other) if link is os.symlink else os.link(log, other)
-    supervisor = Supervisor(store, [SourceSpec(str(log))])
-    supervisor.start()
-    try:
+    with following(store, log) as supervisor:
         until(lambda: len(numbers(store)) == 50)
         report = Commands(store, supervisor).import_logs([str(other)], None, None)
         append(log, decodes(50, 5))
         until(lambda: len(numbers(store)) >= 55)
-    finally:
-        supervisor.stop()
     assert report["notes"] == [f"{other}: is being followed as {log}, so it is stored as it grows"]
     assert numbers(store) == list(range(55))
 
@@ -68,15 +53,11 @@ def test_import_of_a_copy_that_is_ahead_of_the_followed_file(
 ) -> None:
     ahead = tmp_path / "ahead.log"
     ahead.write_bytes(log.read_bytes() + decodes(50, 100))
-    supervisor = Supervisor(store, [SourceSpec(str(log))])
-    supervisor.start()
-    try:
+    with following(store, log) as supervisor:
         until(lambda: len(numbers(store)) == 50)
         report = Commands(store, supervisor).import_logs([str(ahead)], None, None)
         append(log, decodes(50, 100))
         until(lambda: len(numbers(store)) >= 150)
-    finally:
-        supervisor.stop()
     assert report["notes"] == [f"{ahead}: is being followed as {log}, so it is stored as it grows"]
     assert numbers(store) == list(range(150))
 
@@ -86,17 +67,13 @@ def test_import_of_a_log_that_parted_from_the_followed_one(
 ) -> None:
     parted = tmp_path / "parted.log"
     parted.write_bytes(log.read_bytes() + decodes(1000, 10))
-    supervisor = Supervisor(store, [SourceSpec(str(log))])
-    supervisor.start()
-    try:
+    with following(store, log) as supervisor:
         until(lambda: len(numbers(store)) == 50)
         append(log, decodes(50, 10))
         until(lambda: len(numbers(store)) == 60)
         report = Commands(store, supervisor).import_logs([str(parted)], None, None)
         append(log, decodes(60, 10))
         until(lambda: len(numbers(store)) >= 130)
-    finally:
-        supervisor.stop()
     assert report["samples"] == 60
     assert numbers(store) == sorted([*range(50), *range(70), *range(1000, 1010)])
 

@@ -10,9 +10,11 @@ import pytest
 from data import queries
 from data.store import Store
 from ingest.imports import import_paths
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import decodes, sglang_boot, until, writing
+from ingest.supervisor import Supervisor
+from tests.following import following
+from tests.growing import decodes, sglang_boot, writing
 from tests.pages import first_line, shown
+from tests.waiting import until
 
 PAGES = (
     "live", "runs", "run", "compare", "bench", "incidents", "explore", "sources", "metrics",
@@ -66,14 +68,13 @@ def test_an_empty_store(nothing: Store, name: str) -> None:
 def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Supervisor]]:
     folder = tmp_path_factory.mktemp("followed")
     log = folder / "server.log"
-    with writing(log), Store.open(folder / "store.duckdb") as store:
-        supervisor = Supervisor(store, [SourceSpec(str(log))])
-        supervisor.start()
-        try:
-            until(lambda: store.revision > 0)
-            yield store, supervisor
-        finally:
-            supervisor.stop()
+    with (
+        writing(log),
+        Store.open(folder / "store.duckdb") as store,
+        following(store, log) as supervisor,
+    ):
+        until(lambda: store.revision > 0)
+        yield store, supervisor
 
 
 @pytest.mark.parametrize("name", PAGES)

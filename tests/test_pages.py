@@ -12,8 +12,10 @@ from dashboard.app import FRAME
 from data import queries
 from data.store import Store
 from ingest.supervisor import SourceSpec, Supervisor
+from tests.following import following
 from tests.pages import SAMPLES, first_line, log_lines, shown
-from tests.server import wait_until
+from tests.server import DEADLINE_S
+from tests.waiting import until
 
 LOG = SAMPLES / "sglang-0.5.23-ngram" / "server.log"
 
@@ -87,22 +89,18 @@ def test_a_store_being_written_is_followed(empty: Store, tmp_path: Path) -> None
     content = LOG.read_bytes()
     middle = content.index(b"Prefill batch")
     log.write_bytes(content[: content.rindex(b"\n", 0, middle) + 1])
-    supervisor = Supervisor(empty, [SourceSpec(str(log))])
-    supervisor.start()
-    try:
-        wait_until(lambda: supervisor.status()[0].run_id is not None, "the run is seen")
-        wait_until(lambda: empty.revision > 0, "the start is stored")
+    with following(empty, log) as supervisor:
+        until(lambda: supervisor.status()[0].run_id is not None, DEADLINE_S, "the run is seen")
+        until(lambda: empty.revision > 0, DEADLINE_S, "the start is stored")
         test = shown("live", empty, supervisor=supervisor)
         line = r"Starting since (2026-11-29 )?15:00:12; not ready yet\."
         assert re.fullmatch(line, first_line(test))
         before = empty.revision
         with log.open("ab") as file:
             file.write(content[log.stat().st_size :])
-        wait_until(lambda: empty.revision > before, "the rest is stored")
-        wait_until(lambda: _stopped(test), "the page shows the end")
+        until(lambda: empty.revision > before, DEADLINE_S, "the rest is stored")
+        until(lambda: _stopped(test), DEADLINE_S, "the page shows the end")
         assert len(log_lines(test)) > 10
-    finally:
-        supervisor.stop()
 
 
 def _stopped(test: AppTest) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from ingest.pipeline import Pipeline, SourceInfo
 from ingest.replay import MAX_GAP_S, SERVERS, STARTUP_S, Replay, plan, restamp
+from tests.waiting import until
 
 NOW = datetime(2031, 2, 3, 4, 5, 6, 78_901)
 
@@ -102,10 +102,7 @@ def test_growing_files_start_over_until_stopped(tmp_path: Path) -> None:
     replay = Replay(tmp_path, speed=1000, servers={"a.log": sample, "b.log": sample})
     replay.start()
     try:
-        deadline = time.monotonic() + 20
-        while any(path.read_bytes().count(b"ready to roll") < 3 for path in replay.paths):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: all(path.read_bytes().count(b"ready to roll") > 2 for path in replay.paths))
     finally:
         replay.stop()
     for path in replay.paths:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,16 +14,9 @@ from data.store import Store
 from ingest.importer import import_logs
 from ingest.sources import names
 from ingest.sources.log_file import Entry
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, sglang_boot, until
-
-Numbers = Callable[[], list[int]]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "store" / "s.duckdb") as opened:
-        yield opened
+from tests.following import following, kinds, numbers
+from tests.growing import append, decodes, sglang_boot
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -33,28 +24,6 @@ def log(tmp_path: Path) -> Path:
     folder = tmp_path / "logs"
     folder.mkdir()
     return folder / "server.log"
-
-
-@pytest.fixture
-def numbers(store: Store) -> Numbers:
-    """The numbers of all stored lines, in the order in which they were stored."""
-
-    def read() -> list[int]:
-        with store.cursor() as con:
-            rows = con.execute("SELECT kv_tokens FROM samples ORDER BY ts, kv_tokens").fetchall()
-        return [row[0] for row in rows]
-
-    return read
-
-
-@contextmanager
-def following(store: Store, location: Path | str) -> Iterator[Supervisor]:
-    supervisor = Supervisor(store, [SourceSpec(str(location))])
-    supervisor.start()
-    try:
-        yield supervisor
-    finally:
-        supervisor.stop()
 
 
 def pack(path: Path, suffix: str) -> Path:
@@ -67,18 +36,11 @@ def pack(path: Path, suffix: str) -> Path:
     return packed
 
 
-def kinds(store: Store) -> list[str]:
-    with store.cursor() as con:
-        return [row[0] for row in con.execute("SELECT kind FROM ingest_log").fetchall()]
-
-
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_several_turns_while_nobody_read(
-    store: Store, log: Path, numbers: Numbers, suffix: str
-) -> None:
+def test_several_turns_while_nobody_read(store: Store, log: Path, suffix: str) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
     append(log, decodes(10, 3))
     for number, first in ((3, 13), (2, 16), (1, 19)):
         turned = log.rename(log.with_name(f"server.log.{number}"))
@@ -86,43 +48,41 @@ def test_several_turns_while_nobody_read(
             pack(turned, suffix)
         log.write_bytes(decodes(first, 3))
     with following(store, log):
-        until(lambda: len(numbers()) == 22)
+        until(lambda: len(numbers(store)) == 22)
         append(log, decodes(22, 3))
-        until(lambda: len(numbers()) == 25)
-    assert numbers() == list(range(25))
+        until(lambda: len(numbers(store)) == 25)
+    assert numbers(store) == list(range(25))
     with following(store, log) as supervisor:
         until(lambda: supervisor.status()[0].state == "following")
-    assert numbers() == list(range(25))
+    assert numbers(store) == list(range(25))
 
 
-def test_dated_turns_while_nobody_read(store: Store, log: Path, numbers: Numbers) -> None:
+def test_dated_turns_while_nobody_read(store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
     for day, first in (("20260301", 10), ("20260302", 13)):
         log.rename(log.with_name(f"server.log-{day}"))
         log.write_bytes(decodes(first, 3))
     with following(store, log):
-        until(lambda: len(numbers()) == 16)
-    assert numbers() == list(range(16))
+        until(lambda: len(numbers(store)) == 16)
+    assert numbers(store) == list(range(16))
 
 
-def test_two_turns_between_two_looks(store: Store, log: Path, numbers: Numbers) -> None:
+def test_two_turns_between_two_looks(store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         append(log, decodes(10, 3))
         log.rename(log.with_name("server.log.2"))
         log.with_name("server.log.1").write_bytes(decodes(13, 3))
         log.write_bytes(decodes(16, 3))
-        until(lambda: len(numbers()) == 19)
-    assert numbers() == list(range(19))
+        until(lambda: len(numbers(store)) == 19)
+    assert numbers(store) == list(range(19))
 
 
 @pytest.mark.parametrize("live", [True, False])
-def test_copytruncate_before_all_was_read(
-    store: Store, log: Path, numbers: Numbers, live: bool
-) -> None:
+def test_copytruncate_before_all_was_read(store: Store, log: Path, live: bool) -> None:
     def turn() -> None:
         copy = log.with_name("server.log.1")
         copy.write_bytes(log.read_bytes() + decodes(10, 3))  # came between our look and the copy
@@ -131,34 +91,34 @@ def test_copytruncate_before_all_was_read(
 
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         if live:
             turn()
-            until(lambda: len(numbers()) == 16)
+            until(lambda: len(numbers(store)) == 16)
     if not live:
         turn()
         with following(store, log):
-            until(lambda: len(numbers()) == 16)
-    assert numbers() == list(range(16))
+            until(lambda: len(numbers(store)) == 16)
+    assert numbers(store) == list(range(16))
 
 
-def test_a_symbolic_link_that_moves(store: Store, log: Path, numbers: Numbers) -> None:
+def test_a_symbolic_link_that_moves(store: Store, log: Path) -> None:
     first, second = log.with_name("run-1"), log.with_name("run-2")
     first.write_bytes(sglang_boot() + decodes(0, 5))
     log.symlink_to(first)
     with following(store, log):
-        until(lambda: len(numbers()) == 5)
+        until(lambda: len(numbers(store)) == 5)
         append(first, decodes(5, 2))
         second.write_bytes(sglang_boot(20) + decodes(7, 5))
         fresh = log.with_name("link")
         fresh.symlink_to(second)
         fresh.rename(log)
-        until(lambda: len(numbers()) == 12)
-    assert numbers() == list(range(12))
+        until(lambda: len(numbers(store)) == 12)
+    assert numbers(store) == list(range(12))
 
 
 @pytest.mark.parametrize("by_glob", [True, False])
-def test_a_new_log_for_each_start(store: Store, log: Path, numbers: Numbers, by_glob: bool) -> None:
+def test_a_new_log_for_each_start(store: Store, log: Path, by_glob: bool) -> None:
     def start(number: int, data: bytes) -> Path:
         path = log.with_name(f"run-{number}.log")
         path.write_bytes(data)
@@ -169,24 +129,24 @@ def test_a_new_log_for_each_start(store: Store, log: Path, numbers: Numbers, by_
     start(0, sglang_boot(-9) + decodes(90, 3))  # of before: only the newest is followed
     first = start(1, sglang_boot() + decodes(0, 5))
     with following(store, where):
-        until(lambda: len(numbers()) == 5)
+        until(lambda: len(numbers(store)) == 5)
     append(first, decodes(5, 2))
     os.utime(first, (1e9 + 1, 1e9 + 1))
     for number in (2, 3, 4):
         start(number, sglang_boot(number * 10) + decodes(2 * number + 3, 2))
     with following(store, where):
-        until(lambda: len(numbers()) == 13)
-    assert numbers() == list(range(13))
+        until(lambda: len(numbers(store)) == 13)
+    assert numbers(store) == list(range(13))
 
 
-def test_deleted_and_made_anew_while_nobody_read(store: Store, log: Path, numbers: Numbers) -> None:
+def test_deleted_and_made_anew_while_nobody_read(store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, log):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
     log.unlink()
     log.write_bytes(sglang_boot(50, "org/next") + decodes(10, 3))
     with following(store, log):
-        until(lambda: len(numbers()) == 13)
+        until(lambda: len(numbers(store)) == 13)
     assert kinds(store) == ["rotated"]
     with store.cursor() as con:
         rows = con.execute("SELECT model, end_state FROM runs ORDER BY started_at").fetchall()
@@ -194,27 +154,23 @@ def test_deleted_and_made_anew_while_nobody_read(store: Store, log: Path, number
 
 
 @pytest.mark.parametrize("lines", [1, 3])
-def test_a_short_log_under_two_names_is_stored_once(
-    store: Store, log: Path, numbers: Numbers, lines: int
-) -> None:
+def test_a_short_log_under_two_names_is_stored_once(store: Store, log: Path, lines: int) -> None:
     log.write_bytes(sglang_boot() + decodes(0, lines))
     assert log.stat().st_size < 1024
     os.utime(log, (1e9, 1e9))
     copy = Path(shutil.copy2(log, log.with_name("copy.log")))
     report = import_logs(store, [str(log), str(copy)])
-    assert numbers() == list(range(lines))
+    assert numbers(store) == list(range(lines))
     assert report.notes == [f"{copy}: already stored as {log}"]
     packed = pack(copy, ".gz")
     assert import_logs(store, [str(packed)]).samples == 0
     append(log, decodes(lines, 40))
     grown = Path(shutil.copy2(log, log.with_name("grown.log")))
     import_logs(store, [str(grown), str(log)])
-    assert numbers() == list(range(lines + 40))
+    assert numbers(store) == list(range(lines + 40))
 
 
-def test_a_rotated_set_is_imported_in_the_order_it_was_written(
-    store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_a_rotated_set_is_imported_in_the_order_it_was_written(store: Store, log: Path) -> None:
     parts = {"server.log.10": 0, "server.log.2": 5, "server.log.1": 10, "server.log": 15}
     for name, first in parts.items():
         path = log.with_name(name)
@@ -233,29 +189,29 @@ def test_a_rotated_set_is_imported_in_the_order_it_was_written(
     assert [Path(path).name for (path,) in places] == [
         "server.log.10.gz", "server.log.2.zst", "server.log.1", "server.log",
     ]  # fmt: skip
-    assert numbers() == list(range(20))
+    assert numbers(store) == list(range(20))
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_packed_log_that_is_cut_off_gives_what_is_there(
-    store: Store, log: Path, numbers: Numbers, suffix: str
+    store: Store, log: Path, suffix: str
 ) -> None:
     log.write_bytes(sglang_boot() + b"".join(decodes(n * 7919 % 30_000, 1) for n in range(30_000)))
     packed = pack(log, suffix)
     os.truncate(packed, packed.stat().st_size // 2)
     report = import_logs(store, [str(packed)])
-    found = numbers()
+    found = numbers(store)
     assert 1000 < len(found) == len(set(found)) < 30_000
     assert report.notes[0].startswith(f"{packed}: is cut off or damaged; the ")
     assert "damaged" in kinds(store)
 
 
-def test_packed_pieces_one_after_another(store: Store, log: Path, numbers: Numbers) -> None:
+def test_packed_pieces_one_after_another(store: Store, log: Path) -> None:
     parts = [sglang_boot() + decodes(0, 5), decodes(5, 5)]
     two = log.with_name("two.log.gz")
     two.write_bytes(b"".join(map(gzip.compress, parts)) + bytes(512))
     import_logs(store, [str(two)])
-    assert numbers() == list(range(10))
+    assert numbers(store) == list(range(10))
 
 
 def test_names_of_rotated_files() -> None:

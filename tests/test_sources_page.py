@@ -15,8 +15,10 @@ from data.store import Store
 from ingest.config import Remembered, SourceSpec, load
 from ingest.probe import probe
 from ingest.supervisor import Supervisor
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following, state
+from tests.growing import append, decodes, sglang_boot
 from tests.pages import visit
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -48,11 +50,6 @@ def shown(app: AppTest) -> str:
 def click(app: AppTest, label: str) -> AppTest:
     [button] = [button for button in app.button if button.label == label]
     return button.click().run(timeout=30)
-
-
-def state(supervisor: Supervisor) -> str:
-    [status] = supervisor.status()
-    return status.state
 
 
 def test_a_source_is_tested_added_paused_resumed_and_removed(
@@ -120,16 +117,15 @@ def test_many_sources_at_once(tmp_path: Path) -> None:
     logs[0].write_bytes(sglang_boot() + decodes(0, 60_000))  # a long one holds nobody up
     for path in logs[1:]:
         path.write_bytes(sglang_boot() + decodes(0, 20))
-    with Store.open(tmp_path / "s.duckdb") as store, store.cursor() as con:
-        supervisor = Supervisor(store, [SourceSpec(str(path)) for path in logs])
-        supervisor.start()
-        try:
-            count = "SELECT count(*), count(DISTINCT source_id) FROM samples"
-            until(lambda: con.execute(count).fetchone() == (60_220, 12), 60)
-            until(lambda: {s.state for s in supervisor.status()} == {"following"})
-            assert {(s.lag_bytes, s.behind_since) for s in supervisor.status()} == {(0, None)}
-        finally:
-            supervisor.stop()
+    with (
+        Store.open(tmp_path / "s.duckdb") as store,
+        store.cursor() as con,
+        following(store, *logs) as supervisor,
+    ):
+        count = "SELECT count(*), count(DISTINCT source_id) FROM samples"
+        until(lambda: con.execute(count).fetchone() == (60_220, 12), 60)
+        until(lambda: {s.state for s in supervisor.status()} == {"following"})
+        assert {(s.lag_bytes, s.behind_since) for s in supervisor.status()} == {(0, None)}
 
 
 def test_servescope_toml(tmp_path: Path) -> None:

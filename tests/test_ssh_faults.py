@@ -18,9 +18,10 @@ import pytest
 from data.store import Store
 from ingest import backoff
 from ingest.sources import ssh
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following, numbers, state
+from tests.growing import append, decodes, sglang_boot
 from tests.sshd import serving
+from tests.waiting import until
 
 OURS, THEIRS = "10.231.77.1", "10.231.77.2"
 MEGABYTES = 4
@@ -79,26 +80,6 @@ def network() -> Iterator[Network]:
             yield Network(keeper)  # both ends go with the namespace
         finally:
             keeper.kill()
-
-
-@contextmanager
-def following(store: Store, location: str) -> Iterator[Supervisor]:
-    supervisor = Supervisor(store, [SourceSpec(location)])
-    supervisor.start()
-    try:
-        yield supervisor
-    finally:
-        supervisor.stop()
-
-
-def numbers(store: Store) -> list[int]:
-    with store.cursor() as con:
-        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-    return [row[0] for row in rows]
-
-
-def state(supervisor: Supervisor) -> str:
-    return supervisor.status()[0].state
 
 
 def test_packets_that_are_lost_lose_no_line(tmp_path: Path, own_home: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,11 @@ import pytest
 from data.store import Store
 from ingest import backoff
 from ingest.sources import ssh
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following, kinds, numbers, state
+from tests.growing import append, decodes, sglang_boot
 from tests.kill import nursery_of
 from tests.sshd import Sshd, serving
-
-Numbers = Callable[[], list[int]]
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -31,56 +29,17 @@ def host(tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
-        yield opened
-
-
-@pytest.fixture
 def log(tmp_path: Path) -> Path:
     (tmp_path / "logs").mkdir()
     return tmp_path / "logs" / "server.log"
 
 
-@pytest.fixture
-def numbers(store: Store) -> Numbers:
-    """The numbers of all stored lines."""
-
-    def read() -> list[int]:
-        with store.cursor() as con:
-            rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-        return [row[0] for row in rows]
-
-    return read
-
-
-@contextmanager
-def following(store: Store, *locations: str) -> Iterator[Supervisor]:
-    supervisor = Supervisor(store, [SourceSpec(location) for location in locations])
-    supervisor.start()
-    try:
-        yield supervisor
-    finally:
-        supervisor.stop()
-
-
-def state(supervisor: Supervisor) -> str:
-    return supervisor.status()[0].state
-
-
-def kinds(store: Store) -> list[str]:
-    with store.cursor() as con:
-        return [row[0] for row in con.execute("SELECT kind FROM ingest_log").fetchall()]
-
-
-def test_lines_are_stored_as_they_come(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_lines_are_stored_as_they_come(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, host.url(log)) as supervisor:
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         append(log, decodes(10, 5))
-        until(lambda: len(numbers()) == 15)
+        until(lambda: len(numbers(store)) == 15)
         until(lambda: state(supervisor) == "following")
         [status] = supervisor.status()
         assert status.path == host.url(log)
@@ -88,46 +47,40 @@ def test_lines_are_stored_as_they_come(
         assert len(supervisor.tail(status.source_id, 3)) == 3
     append(log, decodes(15, 5))
     with following(store, host.url(log)):
-        until(lambda: len(numbers()) == 20)
-    assert numbers() == list(range(20))
+        until(lambda: len(numbers(store)) == 20)
+    assert numbers(store) == list(range(20))
 
 
-def test_a_cut_connection_loses_and_repeats_nothing(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_a_cut_connection_loses_and_repeats_nothing(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot())
     with following(store, host.url(log)) as supervisor:
         until(lambda: state(supervisor) == "following")
         for first in range(0, 100, 20):
             append(log, decodes(first, 10))
-            until(lambda first=first: len(numbers()) >= first + 10)  # type: ignore[misc]
+            until(lambda first=first: len(numbers(store)) >= first + 10)  # type: ignore[misc]
             assert host.signal_sessions(signal.SIGKILL) > 0
             append(log, decodes(first + 10, 10))
-        until(lambda: len(numbers()) == 100)
+        until(lambda: len(numbers(store)) == 100)
         until(lambda: state(supervisor) == "following")
-    assert numbers() == list(range(100))
+    assert numbers(store) == list(range(100))
     assert "reconnected" in kinds(store)
 
 
-def test_a_cut_in_the_middle_of_a_large_read(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_a_cut_in_the_middle_of_a_large_read(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 200_000))
     with following(store, host.url(log)) as supervisor:
         for least in (1, 60_000, 120_000):
-            until(lambda least=least: len(numbers()) >= least, 60)  # type: ignore[misc]
+            until(lambda least=least: len(numbers(store)) >= least, 60)  # type: ignore[misc]
             host.signal_sessions(signal.SIGKILL)
-        until(lambda: len(numbers()) == 200_000, 60)
+        until(lambda: len(numbers(store)) == 200_000, 60)
         until(lambda: state(supervisor) == "following")
-    assert numbers() == list(range(200_000))
+    assert numbers(store) == list(range(200_000))
 
 
-def test_a_host_that_goes_down_and_comes_back(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_a_host_that_goes_down_and_comes_back(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, host.url(log)) as supervisor:
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         host.stop()
         until(lambda: state(supervisor) == "reconnecting")
         [status] = supervisor.status()
@@ -137,23 +90,23 @@ def test_a_host_that_goes_down_and_comes_back(
         log.rename(log.with_name("server.log.1"))
         log.write_bytes(sglang_boot(60) + decodes(20, 10))
         host.start()
-        until(lambda: len(numbers()) == 30)
+        until(lambda: len(numbers(store)) == 30)
         until(lambda: state(supervisor) == "following" and supervisor.status()[0].error is None)
-    assert numbers() == list(range(30))
+    assert numbers(store) == list(range(30))
 
 
 def test_a_frozen_host_is_given_up_and_tried_again(
-    host: Sshd, store: Store, log: Path, numbers: Numbers, monkeypatch: pytest.MonkeyPatch
+    host: Sshd, store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh, "ANSWER_S", 0.5)
     log.write_bytes(sglang_boot() + decodes(0, 10))
     with following(store, host.url(log)) as supervisor:
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         assert host.signal_sessions(signal.SIGSTOP) > 0
         append(log, decodes(10, 10))
-        until(lambda: len(numbers()) == 20)  # over a new connection
+        until(lambda: len(numbers(store)) == 20)  # over a new connection
         until(lambda: state(supervisor) == "following")
-    assert numbers() == list(range(20))
+    assert numbers(store) == list(range(20))
 
 
 _COUNTS = """
@@ -199,55 +152,49 @@ def test_we_are_killed_and_started_again(
         until(lambda: con.execute(count).fetchone() == (4000, 4000))
 
 
-def test_rotation_and_copytruncate_are_seen(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_rotation_and_copytruncate_are_seen(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 10))
     old = log.with_name("server.log.1")
     with following(store, host.url(log)):
-        until(lambda: len(numbers()) == 10)
+        until(lambda: len(numbers(store)) == 10)
         with log.open("ab", buffering=0) as server:
             log.rename(old)
             log.touch()
             server.write(decodes(10, 3))
-        until(lambda: len(numbers()) == 13)
+        until(lambda: len(numbers(store)) == 13)
         append(log, sglang_boot(50) + decodes(13, 3))
-        until(lambda: len(numbers()) == 16)
+        until(lambda: len(numbers(store)) == 16)
         old.write_bytes(log.read_bytes())
         os.truncate(log, 0)
         append(log, decodes(16, 1))
-        until(lambda: len(numbers()) == 17)
+        until(lambda: len(numbers(store)) == 17)
         log.unlink()
         log.write_bytes(decodes(17, 1))
-        until(lambda: len(numbers()) == 18)
-    assert numbers() == list(range(18))
+        until(lambda: len(numbers(store)) == 18)
+    assert numbers(store) == list(range(18))
 
 
-def test_same_size_rewrite_within_a_second_is_noticed(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_same_size_rewrite_within_a_second_is_noticed(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(10, 40))
     with following(store, host.url(log)):
-        until(lambda: len(numbers()) == 40)
+        until(lambda: len(numbers(store)) == 40)
         changed = log.stat()
         with log.open("r+b") as file:
             file.seek(-len(decodes(10, 1)), os.SEEK_END)
             file.write(decodes(99, 1))
         os.utime(log, ns=(changed.st_atime_ns, changed.st_mtime_ns))
-        until(lambda: numbers().count(99) == 1)
+        until(lambda: numbers(store).count(99) == 1)
     assert kinds(store) == ["rewritten"]
 
 
-def test_a_folder_is_followed_to_its_newest_file(
-    host: Sshd, store: Store, log: Path, numbers: Numbers
-) -> None:
+def test_a_folder_is_followed_to_its_newest_file(host: Sshd, store: Store, log: Path) -> None:
     log.write_bytes(sglang_boot() + decodes(0, 3))
     os.utime(log, (1e9, 1e9))
     with following(store, host.url(log.parent)):
-        until(lambda: len(numbers()) == 3)
+        until(lambda: len(numbers(store)) == 3)
         log.with_name("later.log").write_bytes(sglang_boot(30) + decodes(3, 3))
-        until(lambda: len(numbers()) == 6)
-    assert numbers() == list(range(6))
+        until(lambda: len(numbers(store)) == 6)
+    assert numbers(store) == list(range(6))
 
 
 def test_the_zone_of_the_host_is_asked(host: Sshd, store: Store, log: Path) -> None:

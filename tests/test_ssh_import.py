@@ -15,11 +15,12 @@ from data.store import Store
 from ingest.bench_watch import BenchWatch
 from ingest.importer import import_logs
 from ingest.imports import import_paths
-from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import run
-from tests.growing import append, decodes, sglang_boot, until
+from tests.following import following, numbers
+from tests.growing import append, decodes, sglang_boot
 from tests.sshd import Sshd, serving
 from tests.test_bench_import import TEXT, result, rows
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +50,6 @@ def logs(host: Sshd, own_home: Path, tmp_path: Path) -> Path:
         os.utime(folder / name, (1e9, 1e9))
     (folder / "link.log").symlink_to("gone")
     return folder
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.open(tmp_path / "s.duckdb") as opened:
-        yield opened
-
-
-def numbers(store: Store) -> list[int]:
-    with store.cursor() as con:
-        rows = con.execute("SELECT kv_tokens FROM samples ORDER BY kv_tokens").fetchall()
-    return [row[0] for row in rows]
 
 
 def paths(store: Store) -> list[str]:
@@ -152,13 +141,9 @@ def test_turns_while_nobody_read_are_read_first(host: Sshd, logs: Path, store: S
     log = logs / "live.log"
 
     def follow(count: int) -> None:
-        supervisor = Supervisor(store, [SourceSpec(host.url(log))])
-        supervisor.start()
-        try:
+        with following(store, host.url(log)) as supervisor:
             until(lambda: len(numbers(store)) == count)
             until(lambda: supervisor.status()[0].state == "following")
-        finally:
-            supervisor.stop()
 
     log.write_bytes(sglang_boot() + decodes(0, 10))
     follow(10)

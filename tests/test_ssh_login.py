@@ -17,11 +17,12 @@ from ingest.sources import ssh
 from ingest.sources.address import HostAddress, SshAddress
 from ingest.sources.places import place_of
 from ingest.sources.ssh_config import route
-from ingest.supervisor import SourceSpec, Supervisor
 from tests.command import COMMAND, ROOT, fails
-from tests.growing import decodes, sglang_boot, until
+from tests.following import following, state
+from tests.growing import decodes, sglang_boot
 from tests.server import free_port
 from tests.sshd import USER, Sshd, make_key, serving
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -50,10 +51,6 @@ def head(location: str) -> bytes:
             file.close()
     finally:
         place.close()
-
-
-def state(supervisor: Supervisor) -> str:
-    return supervisor.status()[0].state
 
 
 def config(home: Path, text: str) -> None:
@@ -132,14 +129,12 @@ def test_states_in_words(host: Sshd, log: Path, own_home: Path, tmp_path: Path) 
     lines = {"host key unknown": "", "host key changed": f"[127.0.0.1]:{host.port} {other}"}
     for word, text in lines.items():
         known.write_text(text)
-        with Store.open(tmp_path / "s.duckdb") as store:
-            supervisor = Supervisor(store, [SourceSpec(host.url(log))])
-            supervisor.start()
+        with (
+            Store.open(tmp_path / "s.duckdb") as store,
+            following(store, host.url(log)) as supervisor,
+        ):
             look = partial(state, supervisor)
-            try:
-                until(lambda look=look, word=word: look() == word)  # type: ignore[misc]
-            finally:
-                supervisor.stop()
+            until(lambda look=look, word=word: look() == word)  # type: ignore[misc]
 
 
 def test_trust_shows_the_fingerprint_and_asks(host: Sshd, log: Path, own_home: Path) -> None:

@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
-from tests.growing import until
+from tests.following import following
 from tests.kill import FOLLOW, born_and_die, nursery_of
 from tests.log_model import Log
 from tests.tail_model import MOST_STEPS, steps_of
+from tests.waiting import until
 
 SEQUENCES = 25
 LONGEST_S = 1.2  # a life; the followers of all logs have begun after half of it
@@ -50,13 +50,8 @@ def test_each_line_is_stored_once(tmp_path: Path) -> None:
 def _read_in_peace(path: Path, logs: list[str], question: str, wanted: int) -> dict[str, list[int]]:
     """The numbers that are stored of each log once the store's answer is what is wanted."""
     with Store.open(path) as store, closing(store.cursor()) as con:
-        supervisor = Supervisor(store, [SourceSpec(log) for log in logs])
-        supervisor.start()
-
-        try:
+        with following(store, *logs):
             until(lambda: (con.execute(question).fetchone() or (0,))[0] >= wanted, 60)
-        finally:
-            supervisor.stop()
         return dict(
             con.execute(
                 "SELECT source_id, list(kv_tokens ORDER BY kv_tokens) FROM samples GROUP BY 1"
