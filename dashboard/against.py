@@ -11,7 +11,7 @@ import streamlit as st
 from dashboard import words
 from dashboard.context import Context
 from data import baseline, queries
-from data.queries import LiveTiles
+from data.run_curves import LiveTiles
 
 _SAME: Final = 0.02  # a difference in rates that is none to speak of
 _OLD_S: Final = 300.0  # a baseline that still runs is looked at anew after so long

@@ -22,7 +22,7 @@ from dashboard.charts.figure import Figure
 from dashboard.charts.live import figures, sparks
 from dashboard.charts.marks import marks
 from dashboard.context import Context
-from data import queries, run_now
+from data import queries, run_curves, run_now
 from data.run_now import Changes
 
 WINDOWS: Final[dict[str, float | None]] = {
@@ -45,7 +45,7 @@ class Picture:
     """Everything of a run that changes only when something new was stored."""
 
     card: Mapping[str, Any]
-    tiles: queries.LiveTiles | None
+    tiles: run_curves.LiveTiles | None
     figures: Sequence[Figure]
     sparks: Mapping[str, Sequence[float]]  # the shape of the curves, by their column
     bench: str | None  # the benchmark points of this time, in words
@@ -101,13 +101,13 @@ def _changes_of(context: Context, run_id: str) -> Changes:
 @st.cache_resource(max_entries=24, show_spinner=False)
 def _state(
     _context: Context, store: str, run_id: str, changes: Changes
-) -> tuple[dict[str, Any], queries.Latest | None, queries.LiveTiles | None]:
+) -> tuple[dict[str, Any], run_curves.Latest | None, run_curves.LiveTiles | None]:
     told = _told(_context, store, run_id, changes.facts, changes.notes)
     card = run_now.card(told, changes)
     with _context.store.cursor() as con:
         card["fault"] = queries.first_fault(con, run_id) if card["n_faults"] else None
-        latest = queries.latest_samples(con, card)
-        return card, latest, queries.live_tiles(latest, card)
+        latest = run_curves.latest_samples(con, card)
+        return card, latest, run_curves.live_tiles(latest, card)
 
 
 @st.cache_resource(max_entries=24, show_spinner=False)
@@ -130,8 +130,8 @@ def _marks(
 def _drawing(
     _context: Context,
     _card: Mapping[str, Any],
-    _latest: queries.Latest | None,
-    _tiles: queries.LiveTiles | None,
+    _latest: run_curves.Latest | None,
+    _tiles: run_curves.LiveTiles | None,
     store: str,
     run_id: str,
     window: str,
@@ -141,7 +141,7 @@ def _drawing(
     assert span is not None, run_id
     points = min(_POINTS, int((span[1] - span[0]).total_seconds() / _BUCKET_S))
     with _context.store.cursor() as con:
-        curves = queries.series(con, run_id, *span, points, _latest)
+        curves = run_curves.series(con, run_id, *span, points, _latest)
         written = queries.bench_written(con)
     events = _marks(_context, _card, store, run_id, changes.facts, changes.events)
     served = bands(_bench(_context, store, run_id, written), span)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from dashboard import words
 from dashboard.context import SourceStatus
 from data.names import tame
-from data.queries import LiveTiles
+from data.run_curves import LiveTiles
 
 Colour = Literal["green", "blue", "gray", "orange", "red"]
 

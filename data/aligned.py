@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from data import queries
+from data import run_curves
 from data.asked import side_by_side
 from data.run_data import RunData
 from data.store import Store
@@ -73,7 +73,7 @@ def series(store: Store, runs: Sequence[RunData], by: str) -> tuple[pl.DataFrame
         buckets = max(1, math.ceil((last - first).total_seconds() / width))
         end = first + timedelta(seconds=buckets * width)
         with store.cursor() as con:
-            found = queries.series(con, run.card["run_id"], first, end, buckets)
+            found = run_curves.series(con, run.card["run_id"], first, end, buckets)
         return found.select(
             pl.lit(run.card["run_id"]).alias("run_id"),
             "ts",

@@ -94,7 +94,7 @@ def latest(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def curves(rows: pl.DataFrame, start: datetime, width: float, buckets: int) -> pl.DataFrame:
-    """The columns of `data.queries.series`, in buckets of `width` seconds from `start` on.
+    """The columns of `data.run_curves.series`, in buckets of `width` seconds from `start` on.
 
     Rates are spread over their windows; gauges stand at their stamps.
 

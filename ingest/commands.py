@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
-from data import queries
+from data import queries, run_curves
 from data.errors import CommandError
 from data.question import select
 from data.store import Store
@@ -68,7 +68,7 @@ class Commands:
         with self._store.cursor() as con:
             run_ids = [queries.find_runs(con, run)[0] for run in runs]
             if every_s is not None:
-                return queries.series_of_runs(con, run_ids, every_s)
+                return run_curves.series_of_runs(con, run_ids, every_s)
             return queries.exported(con, what, run_ids)
 
     def bench(self, runs: Sequence[str]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from data import curves, one_run, queries, run_now
+from data import curves, one_run, queries, run_curves, run_now
 from data.asked import asked
 from data.run_samples import run_samples
 from data.store import Store
@@ -64,8 +64,8 @@ def test_what_one_run_is_asked_is_what_the_view_says(
         for card in queries.runs_table(con).head(5).iter_rows(named=True):
             end = card["last_ts"]
             for start in (card["first_ts"], end - timedelta(minutes=5)):
-                curves = queries.series(con, card["run_id"], start, end, 50)
-                tiles = queries.live_tiles(queries.latest_samples(con, card), card)
+                curves = run_curves.series(con, card["run_id"], start, end, 50)
+                tiles = run_curves.live_tiles(run_curves.latest_samples(con, card), card)
                 found.append((tiles, curves.drop("kv_at")))
         return found
 
@@ -158,11 +158,11 @@ def test_nor_does_it_count_ranks_that_print_the_same(open_store: OpenStore) -> N
 def test_the_end_of_a_run_read_once_gives_the_same_curves(many: Store) -> None:
     with many.cursor() as con:
         for card in queries.runs_table(con).head(5).iter_rows(named=True):
-            latest, end = queries.latest_samples(con, card), card["last_ts"]
+            latest, end = run_curves.latest_samples(con, card), card["last_ts"]
             for minutes in (5, 15, 60):
                 place = (card["run_id"], end - timedelta(minutes=minutes), end, 100)
-                found = queries.series(con, *place, latest)
-                assert_frame_equal(found, queries.series(con, *place))
+                found = run_curves.series(con, *place, latest)
+                assert_frame_equal(found, run_curves.series(con, *place))
                 assert found["gen_tok_s"].count() > 1
 
 

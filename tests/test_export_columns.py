@@ -13,7 +13,7 @@ import altair as alt
 import polars as pl
 import pytest
 
-from data import pictures, queries, report
+from data import pictures, queries, report, run_curves
 from data.compare import Comparison, compare, grouped
 from data.store import Store
 from ingest import comparing
@@ -59,7 +59,7 @@ def exported(store: Store) -> dict[str, list[str]]:
     """Export -> its columns, of the code."""
     with store.cursor() as con:
         found = {what: queries.exported(con, what, []).columns for what in EXPORTS}
-        found["samples --every"] = queries.series_of_runs(con, [], 10.0).columns
+        found["samples --every"] = run_curves.series_of_runs(con, [], 10.0).columns
     return found | {"comparison": list(report.ROWS)}
 
 

@@ -10,10 +10,10 @@ import polars as pl
 
 from dashboard import metric_help
 from dashboard.charts import live
-from data import queries, report
+from data import queries, report, run_curves
 from data.compare import RATES
 from data.findings.rules import RULES
-from data.queries import LiveTiles
+from data.run_curves import LiveTiles
 from data.speculation import Economics
 from data.token_check import Allowance
 from parsers.records import SAMPLES
@@ -56,7 +56,7 @@ def measured(schema: pl.Schema) -> set[str]:
 def test_every_column_that_measures_is_documented(open_store: OpenStore) -> None:
     with open_store() as store, store.cursor() as con:
         columns = measured(queries.runs_table(con).schema)
-        columns |= measured(queries.series_of_runs(con, [], 10.0).schema)
+        columns |= measured(run_curves.series_of_runs(con, [], 10.0).schema)
     columns |= measured(pl.Schema(SAMPLES)) | measured(pl.Schema(report.ROWS))
     assert len(columns) > 50
     assert columns - {"tags"} - named() == set()

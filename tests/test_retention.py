@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from data import queries, retention, run_data, space
+from data import queries, retention, run_curves, run_data, space
 from data import windows as w
 from data.errors import CommandError
 from data.store import Store
@@ -111,14 +111,14 @@ def test_curves_keep_their_tokens_and_their_extremes(store: Store) -> None:
     store.append(samples(busy(600)), None)
     with store.cursor() as con:
         place = con, "r1", at(0), at(600)
-        before = queries.series(*place, points=10)
-        assert queries.by_minute_until(con, "r1") is None
+        before = run_curves.series(*place, points=10)
+        assert run_curves.by_minute_until(con, "r1") is None
         roll(store)
-        after = queries.series(*place, points=300)
-        assert queries.by_minute_until(con, "r1") == at(600)
+        after = run_curves.series(*place, points=300)
+        assert run_curves.by_minute_until(con, "r1") == at(600)
         card = queries.run_card(con, "r1")
         assert card is not None
-        tiles = queries.live_tiles(queries.latest_samples(con, card), card)
+        tiles = run_curves.live_tiles(run_curves.latest_samples(con, card), card)
     # No bucket is finer than what is kept.
     assert after["ts"].to_list() == before["ts"].to_list() == [at(60 * n) for n in range(10)]
     for name in ("gen_tok_s_min", "gen_tok_s_max", "kv_usage"):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from data import queries
+from data import queries, run_curves
 from data.store import Store
 from parsers import records
 from tests.frames import Frames, at, decode, facts, samples
@@ -25,13 +25,13 @@ def store(open_store: OpenStore) -> Iterator[Store]:
 
 def curve(store: Store, start: float, end: float, points: int = 300) -> pl.DataFrame:
     with store.cursor() as con:
-        return queries.series(con, "r1", at(start), at(end), points)
+        return run_curves.series(con, "r1", at(start), at(end), points)
 
 
-def tiles_of(con: duckdb.DuckDBPyConnection, run_id: str) -> queries.LiveTiles | None:
+def tiles_of(con: duckdb.DuckDBPyConnection, run_id: str) -> run_curves.LiveTiles | None:
     card = queries.run_card(con, run_id)
     assert card is not None
-    return queries.live_tiles(queries.latest_samples(con, card), card)
+    return run_curves.live_tiles(run_curves.latest_samples(con, card), card)
 
 
 def test_tokens_are_spread_over_the_window_and_none_is_lost(store: Store) -> None:
@@ -198,7 +198,7 @@ def test_curves_of_many_samples_are_those_of_few(
     for points in (7, 40, 150):
         few = curve(store, 0, 199.5, points)
         with monkeypatch.context() as patch:
-            patch.setattr(queries, "MANY_SAMPLES", 0)
+            patch.setattr(run_curves, "MANY_SAMPLES", 0)
             many = curve(store, 0, 199.5, points)
         assert_frame_equal(many, few)
 
@@ -214,7 +214,7 @@ def test_tiles_sum_ranks_and_leave_idle_ones_out_of_throughput(store: Store) -> 
     store.append(facts({"seq": 1, "run_id": "r1", "dp": 4, "max_running_requests": 16}), None)
     with store.cursor() as con:
         tiles = tiles_of(con, "r1")
-    assert tiles == queries.LiveTiles(
+    assert tiles == run_curves.LiveTiles(
         last_ts=at(30), gen_tok_s=100.0, running_reqs=2, running_cap=64, queued_reqs=0,
         kv_usage=0.9, accept_len=None, draft_accept_rate=None, idle_after_s=3.0,
         ranks_seen=2, ranks_idle=1, ranks_expected=4,

@@ -10,7 +10,7 @@ import pytest
 
 from dashboard import live_state, sentences, words
 from data.names import tame
-from data.queries import LiveTiles
+from data.run_curves import LiveTiles
 from ingest.status import SourceStatus
 
 AT = datetime(2026, 11, 29, 15, 4, 31)

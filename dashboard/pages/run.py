@@ -22,7 +22,7 @@ from dashboard.charts.startup import startup_figure
 from dashboard.context import Context, current
 from dashboard.guard import guarded
 from dashboard.picture import picture
-from data import long_run, queries, run_data, startup
+from data import long_run, queries, run_curves, run_data, startup
 from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
@@ -139,7 +139,7 @@ def _curves(context: Context, run_id: str) -> None:
     if not figures:
         st.text("No sample has been read of this run.")
     with context.store.cursor() as con:
-        until = queries.by_minute_until(con, run_id)
+        until = run_curves.by_minute_until(con, run_id)
     if until is not None:
         st.caption(words.plain(run_view.by_minute(until)))
     for figure in figures:
