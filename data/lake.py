@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 from data.errors import StoreError
+from data.lake_folder import known_folder, refuse_other_folder
 from data.lake_place import LakePlace
 from data.lake_session import MIGRATING, LakeSession
 from data.literal import literal
@@ -49,9 +50,9 @@ def connect(
     try:
         _load(con, "postgres_scanner")
         _load(con, "ducklake")
-        data_path = _data_path(place, session) if made else str(place.data_path)
+        data_path = known_folder(place, session) if made else str(place.data_path)
         if made:
-            _refuse_other_folder(data_path, session)
+            refuse_other_folder(data_path, session)
         _reach(con, data_path)
         for setting in _SETTINGS:
             con.execute(setting)
@@ -125,38 +126,6 @@ def _load(con: duckdb.DuckDBPyConnection, extension: str) -> None:
         raise StoreError(f"needs {error.name}: pip install 'servescope[fleet]'") from error
     folder = Path(str(package.__file__)).parent / "extensions" / f"v{duckdb.__version__}"
     con.execute(f"LOAD {literal(str(folder / f'{extension}.duckdb_extension'))}")
-
-
-def _data_path(place: LakePlace, session: LakeSession) -> str:
-    """Where the catalog says that the files lie."""
-    row = session.ask("SELECT value FROM ducklake_metadata WHERE key = 'data_path'")
-    known = str(row[0])
-    if place.data_path not in (None, known):
-        raise StoreError(f"its files lie in {known}, not in data_path={place.data_path}")
-    return known
-
-
-# The oldest file: a shared folder may show the newest of another machine some seconds late.
-_OLDEST_FILE = """
-SELECT min(s.path || t.path || f.path) FROM ducklake_data_file f
-JOIN ducklake_table t USING (table_id) JOIN ducklake_schema s USING (schema_id)
-WHERE data_file_id = (
-    SELECT min(data_file_id) FROM ducklake_data_file
-    WHERE end_snapshot IS NULL AND path_is_relative
-) AND t.end_snapshot IS NULL AND t.path_is_relative AND s.path_is_relative
-"""
-
-
-def _refuse_other_folder(data_path: str, session: LakeSession) -> None:
-    """A folder that is not mounted would be written to all the same, where nobody else reads."""
-    if data_path.startswith("s3://"):
-        return
-    (oldest,) = session.ask(_OLDEST_FILE)
-    if not Path(data_path).is_dir() or (oldest and not Path(data_path, str(oldest)).exists()):
-        raise StoreError(
-            f"its files are not in {data_path}; mount the shared folder there, or restore them "
-            "from a back-up"
-        )
 
 
 def _reach(con: duckdb.DuckDBPyConnection, data_path: str) -> None:

@@ -18,6 +18,7 @@ from data import lake, lake_fence, lake_told
 from data.checkpoints import Checkpoint
 from data.errors import BusyError, ConflictError, StoreError
 from data.lake_fence import DELETING
+from data.lake_folder import Folder
 from data.lake_place import LakePlace
 from data.lake_session import UPKEEP, LakeSession
 from data.lake_turns import Turns
@@ -49,6 +50,7 @@ class LakeStore(Store):
         self.schema = newest_version()  # asked once: files on disk may be of a newer release later
         super().__init__(place.local, con, bulk)
         self._session = session
+        self._folder = Folder(place, session)
         self._local_lock: StoreLock | None = None
         self._held_at: dict[str, float] = {}
         self._adding = contextlib.ExitStack()  # of the open transaction of an import
@@ -127,6 +129,7 @@ class LakeStore(Store):
         def told(con: duckdb.DuckDBPyConnection) -> bool:
             stored = work(con)
             passes = deletes or self._turns.is_ours
+            self._folder.refuse_other()
             lake.tell(con, lake_fence.steps([], self.schema, passes=passes))
             return stored
 
@@ -244,6 +247,7 @@ class LakeStore(Store):
                         self._tidied(con, statement)
 
     def _tidied(self, con: duckdb.DuckDBPyConnection, statement: str) -> None:
+        self._folder.refuse_other()
         try:
             con.execute(statement).fetchall()  # fetching is what does it
         except duckdb.Error as error:
@@ -269,6 +273,7 @@ class LakeStore(Store):
             self._writer.execute("SELECT 1")
         except duckdb.FatalException:
             self._writer = self._new_cursor()
+        self._folder.refuse_other()
 
     def _in_transaction(self, work: Callable[[duckdb.DuckDBPyConnection], bool]) -> bool:
         self._before_append()
@@ -280,6 +285,7 @@ class LakeStore(Store):
 
     def _commit(self) -> None:
         passes = self.bulk or self._turns.is_ours
+        self._folder.refuse_other()
         lake.tell(self._writer, lake_fence.steps(self._reached, self.schema, passes=passes))
         self._writer.execute("COMMIT")
         self._looked = (float("-inf"), self._looked[1])

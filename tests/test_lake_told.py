@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -67,6 +69,43 @@ def test_a_folder_that_is_not_mounted_is_not_written_to(postgres: Postgres, tmp_
             con.execute("SELECT max(kv_usage) FROM samples").fetchall()
         assert "a file of it is missing" in str(store.failure(error.value))
         assert store.advice(error.value).startswith("Mount the folder of data_path, or restore")
+
+
+def test_a_folder_that_is_unmounted_while_others_write_is_not_written_to(
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, away = tmp_path / "files", tmp_path / "away"
+    lines = samples(
+        decode(second, run_id="r") for second in range(1200)
+    )  # too many for the catalog
+    told = r"ducklake:postgres:.*: its files are not in .*; mount the shared folder"
+
+    def unmount(_: object) -> bool:
+        files.rename(away)
+        files.mkdir()
+        return True
+
+    with Store.open(postgres.lake(files)) as store, store.cursor() as con:
+        store.append(lines, None)
+        unmount(None)
+        for write in (partial(store.append, lines, None), store.shrink):
+            with pytest.raises(StoreError, match=told):
+                write()
+        files.rmdir()  # nothing was written
+        with pytest.raises(StoreError, match=told):
+            store.append(lines, None)
+        away.rename(files)
+        store.append(lines, None)
+        monkeypatch.setattr(store, "_insert_checkpoints", unmount)  # in the midst of an append
+        for write in (partial(store.append, lines, None), partial(store.transact, unmount)):
+            with pytest.raises(StoreError, match=told):
+                write()
+            shutil.rmtree(files)
+            away.rename(files)
+        monkeypatch.undo()
+        store.append(lines, None)
+        count = "SELECT count(*), count(DISTINCT ts) FROM samples"
+        assert con.execute(count).fetchone() == (3600, 1200)
 
 
 def test_a_catalog_of_another_release(postgres: Postgres, tmp_path: Path) -> None:
