@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dashboard.access import Access
-    from ingest.supervisor import SourceSpec
+    from ingest.config import SourceSpec
 
 DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
 DEFAULT_PORT = 8501
@@ -165,8 +165,8 @@ def demo(
     """Show bundled logs of real servers as if they ran now, in a store of its own."""
     import tempfile
 
+    from ingest.config import SourceSpec
     from ingest.replay import Replay, bring_past
-    from ingest.supervisor import SourceSpec
 
     with tempfile.TemporaryDirectory(prefix="servescope-demo-") as folder:
         store = Path(folder) / "demo.duckdb"

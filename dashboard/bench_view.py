@@ -108,7 +108,7 @@ def table(points: pl.DataFrame) -> pl.DataFrame:
         failed="failed",
         running="server_running_reqs",
         queued="server_queued_reqs",
-        odd=pl.col("extra").map_elements(_odd_count, return_dtype=pl.Int64),
+        odd=bench_text.odd_count(),
         tool="tool",
         dataset="dataset",
         point="name",
@@ -147,16 +147,6 @@ def columns() -> dict[str, Any]:
         "dataset": text("Data set"),
         "point": text("File"),
     }
-
-
-def _odd_count(extra: str) -> int:
-    return len(json.loads(extra or "{}").get("oddities", []))
-
-
-def doubts(row: Mapping[str, Any]) -> list[str]:
-    """Reasons to doubt a point, a difference in tokens included."""
-    extra = json.loads(row["extra"] or "{}")
-    return [*extra.get("oddities", []), *bench_text.token_lines(row)]
 
 
 def notes(row: Mapping[str, Any]) -> list[str]:

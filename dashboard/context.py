@@ -27,7 +27,7 @@ class SourceStatus(Protocol):
     @property
     def run_id(self) -> str | None: ...  # the run being written
     @property
-    def state(self) -> str: ...  # following, catching up, waiting for file, lost, error, stopped
+    def state(self) -> str: ...  # one of those of sentences.reading
     @property
     def percent(self) -> float | None: ...  # of a file being caught up with
     @property

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from dashboard import words
 from dashboard.context import SourceStatus
+from data.card import source_name as file_name
 from data.names import tame
 from data.run_curves import LiveTiles
 
@@ -36,7 +36,6 @@ _READING: Final[dict[str, tuple[str, Colour]]] = {
     "host key changed": (":material/gpp_bad:", "red"),
     "paused": (":material/pause:", "gray"),
     "ended": (":material/stop:", "gray"),
-    "lost": (":material/link_off:", "red"),
     "error": (":material/error:", "red"),
     "stopped": (":material/pause:", "gray"),
 }
@@ -219,7 +218,7 @@ def age(status: SourceStatus | None, age_s: float | None) -> str:
 
 def source_name(source_id: str, label: str | None) -> str:
     """A source for lists: its label, else the file's name with its folder."""
-    return label or "/".join(Path(source_id).parts[-2:])
+    return label or file_name(source_id)
 
 
 def run_name(card: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ def join(
     with store.cursor() as con:
         # Without a point there is nothing to join, and a frame of DuckDB's would cost the import
         # of pandas: more than any other part of a short import.
-        if con.execute("SELECT 1 FROM bench_results LIMIT 1").fetchone() is None:
+        if not queries.has_bench(con):
             return 0
         stored = bench.points(con).to_dicts()
         rows = [

@@ -25,7 +25,7 @@ def rendered(points: pl.DataFrame, form: str) -> bytes:
     shown = overview(points)
     if form == "md":
         return render(shown, "md")
-    lines = [f"{name}: {said}" for name, said in oddities(points)]
+    lines = [f"{name}: {said}" for name, said in all_doubts(points)]
     return (table(shown) + "".join(f"{line}\n" for line in ["", *lines] if lines)).encode()
 
 
@@ -49,7 +49,7 @@ def overview(points: pl.DataFrame) -> pl.DataFrame:
         **{name: pl.col(column).round(digits) for name, (column, digits) in rounded.items()},
         run=pl.coalesce("run_label", pl.col("run_id").str.head(12)),
         joined="join_method",
-        odd=pl.col("extra").map_elements(lambda text: len(oddities_of(text)), pl.Int64),
+        odd=odd_count(),
     )
     return shown.select(
         name for name in shown.columns if name in ("point", "odd") or shown[name].count()
@@ -81,14 +81,19 @@ def point_name(row: Mapping[str, Any], depth: int = 1) -> str:
     return " · ".join(parts) + many
 
 
-def oddities(points: pl.DataFrame) -> Iterator[tuple[str, str]]:
-    """Every oddity with the name of its point, a difference in tokens included."""
+def all_doubts(points: pl.DataFrame) -> Iterator[tuple[str, str]]:
+    """Every reason to doubt a point, with the name of the point."""
     for name, row in zip(point_names(points), points.iter_rows(named=True), strict=True):
-        for said in [*oddities_of(row["extra"]), *token_lines(row)]:
+        for said in doubts(row):
             yield name, said
 
 
-def token_lines(row: Mapping[str, Any]) -> list[str]:
+def doubts(row: Mapping[str, Any]) -> list[str]:
+    """The reasons to doubt a point, a difference in tokens included."""
+    return [*oddities_of(row["extra"]), *_token_lines(row)]
+
+
+def _token_lines(row: Mapping[str, Any]) -> list[str]:
     """A sentence where log and client disagree beyond what can be explained."""
     difference, allowed = row["token_difference"], row["allowed_tokens"]
     if difference is None or allowed is None or abs(difference) <= allowed:
@@ -104,6 +109,11 @@ def token_lines(row: Mapping[str, Any]) -> list[str]:
 def oddities_of(extra: str | None) -> list[str]:
     """The reasons to doubt a point that its `extra` holds."""
     return list(json.loads(extra or "{}").get("oddities", []))
+
+
+def odd_count() -> pl.Expr:
+    """How many these are."""
+    return pl.col("extra").map_elements(lambda text: len(oddities_of(text)), pl.Int64)
 
 
 def column_meaning(text: str) -> tuple[str, str, str | None]:

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from data.names import printable
+
 # Name in the card, column, unit and digits behind the point.
 _IDENTITY = (
     ("run", "run_id", "", 0), ("label", "label", "", 0), ("source", "source_id", "", 0),
@@ -70,8 +72,7 @@ def _lines(card: Mapping[str, Any], fields: tuple[tuple[str, str, str, int], ...
 
 
 def _line(name: str, value: object) -> str:
-    text = f"  {name:<{_WIDTH}}  {value}"
-    return "".join(char if char.isprintable() else " " for char in text)
+    return printable(f"  {name:<{_WIDTH}}  {value}")
 
 
 def _shown(value: Any, unit: str, digits: int) -> str:

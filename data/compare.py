@@ -1,8 +1,8 @@
 """Any number of configurations against a baseline: numbers, ratios with honest intervals, and
 what is configured differently.
 
-A configuration is one or more starts. Pure functions over `RunData`; `data.compare_text` writes
-the result down.
+A configuration is one or more starts. Pure functions over `RunData`; `data.report` writes the
+result down.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def verdict(
         if not best:
             return f"{label} and {base} cannot be compared: {no_match}."
         point = max(best, key=lambda p: p.base["output_tok_s"] or 0.0)
-        at = _load(point)
+        at = load(point)
         told = [str(point.interval)] if point.interval else []
         sure = "; ".join([*told, point.note] if point.note else told)
         return f"{label} gives {point.ratio:.2f} times the output of {base} at {at} ({sure})."
@@ -336,7 +336,8 @@ def _counts(match: Match) -> str:
     return ", ".join(map(str, counts[:6])) + (" …" if len(counts) > 6 else "")
 
 
-def _load(point: Point) -> str:
+def load(point: Point) -> str:
+    """What both sides of a point were asked for."""
     if point.concurrency is not None:
         return f"concurrency {point.concurrency:g}"
     return f"{point.request_rate:g} requests/s"

@@ -11,6 +11,7 @@ import io
 import polars as pl
 
 from data.card import source_name
+from data.names import printable
 
 FORMATS = ("csv", "parquet", "json", "md")
 
@@ -122,5 +123,4 @@ def run_list(runs: pl.DataFrame) -> str:
 def _shown(value: object) -> str:
     if value is None:
         return "-"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return "".join(char if char.isprintable() else " " for char in text)
+    return printable(f"{value:.6g}" if isinstance(value, float) else str(value))

@@ -1,4 +1,4 @@
-"""Names that strangers chose, made fit to stand in a sentence."""
+"""What strangers wrote, made fit to stand in a sentence, on a terminal, in Markdown."""
 
 from __future__ import annotations
 
@@ -19,3 +19,19 @@ def tame(text: str) -> str:
     Letters that are written from right to left stay; only they run so.
     """
     return _UNRULY.sub("\N{REPLACEMENT CHARACTER}", _BLANKS.sub(" ", text))
+
+
+def printable(text: str, kept: str = "") -> str:
+    """The text for a terminal: no control character of a log moves the cursor or sets a colour.
+
+    Args:
+        kept: characters that stay although they are some, such as the line ends of a whole text.
+    """
+    return "".join(char if char.isprintable() or char in kept else " " for char in text)
+
+
+def escaped(text: str) -> str:
+    """The text for a line of Markdown: what it quotes of a log cannot become markup."""
+    for bad in ("\\", "`", "*", "_", "[", "|", "#"):
+        text = text.replace(bad, "\\" + bad)
+    return text.replace("<", "&lt;").replace("\n", " ")

@@ -13,6 +13,7 @@ from data.compare import Comparison, Measured, Pair, Point, Summary
 from data.configs import UNKNOWN, shown
 from data.export import harmless, markdown, table
 from data.intervals import Interval
+from data.names import escaped, printable
 from data.speculation import WORTHWHILE, Economics, at_count
 
 FORMS = ("text", "md", "json", "csv")
@@ -65,16 +66,11 @@ def render(comparison: Comparison, form: str) -> str:
 def _text(part: Section) -> str:
     rule = ("=" if part.level == 1 else "-") * len(part.title)
     lines = [part.title, rule, *part.sentences, *(table(frame) for frame in part.tables)]
-    return _printable("\n".join(lines).rstrip("\n")) + "\n"
-
-
-def _printable(text: str) -> str:
-    """No control character of a log reaches the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+    return printable("\n".join(lines).rstrip("\n"), kept="\n") + "\n"
 
 
 def _markdown(part: Section) -> str:
-    blocks = [f"{'#' * part.level} {part.title}", *map(_escaped, part.sentences)]
+    blocks = [f"{'#' * part.level} {part.title}", *map(escaped, part.sentences)]
     blocks += [markdown(_harmless(frame)).rstrip("\n") for frame in part.tables]
     return "\n\n".join(blocks) + "\n"
 
@@ -88,13 +84,6 @@ def _harmless(frame: pl.DataFrame) -> pl.DataFrame:
         pl.when(kept[name]).then(frame[name]).otherwise(safe[name]).alias(name)
         for name in kept.columns
     )
-
-
-def _escaped(text: str) -> str:
-    """A sentence that quotes a log cannot become markup."""
-    for bad in ("\\", "`", "*", "_", "[", "|", "#"):
-        text = text.replace(bad, "\\" + bad)
-    return text.replace("<", "&lt;").replace("\n", " ")
 
 
 def sections(comparison: Comparison) -> list[Section]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from data import intervals
-from data.compare import RATES, Comparison, Measured, Pair, Summary
+from data.compare import RATES, Comparison, Measured, Pair, Summary, load
 
 NONE_OF_ONE: Final = "1 run each: no interval"
 TITLES: Final = {
@@ -68,14 +68,9 @@ def _told(rate: Measured) -> str:
 
 def _points(pair: Pair) -> Iterator[dict[str, Any]]:
     for point in pair.points:
-        load = (
-            f"concurrency {point.concurrency:g}"
-            if point.concurrency is not None
-            else f"{point.request_rate:g} requests/s"
-        )
         note = point.note.replace(intervals.NONE_OF_ONE, NONE_OF_ONE)
         yield _row(
-            f"benchmark at {load}, output tok/s",
+            f"benchmark at {load(point)}, output tok/s",
             point.base["output_tok_s"], point.other["output_tok_s"], point.interval, note,
         )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -53,15 +53,6 @@ class RemoteFolder:
         self._place.close()
 
 
-@contextmanager
-def _opened(location: str, suffixes: Sequence[str]) -> Iterator[RemoteFolder]:
-    folder = RemoteFolder(location, suffixes)
-    try:
-        yield folder
-    finally:
-        folder.close()
-
-
 def look_at_all(
     location: str, suffixes: Sequence[str], maps: Callable[[], Maps], *, into_logs: bool
 ) -> Looked:
@@ -70,7 +61,7 @@ def look_at_all(
     SourceError where the host cannot be asked, or where the only file cannot be read.
     """
     looked = Looked()
-    with _opened(location, suffixes) as folder:
+    with closing(RemoteFolder(location, suffixes)) as folder:
         marks = folder.marks()
         for name in sorted(marks, key=lambda name: (marks[name][1], name)):
             with left_out(looked.notes, of=len(marks)):

@@ -14,7 +14,6 @@ from data.errors import CommandError
 from data.question import select
 from data.store import Store
 from ingest.claims import Claims
-from ingest.sources.places import full
 from ingest.status import SourceStatus
 
 if TYPE_CHECKING:
@@ -161,8 +160,3 @@ class Commands:
             progress=progress, claims=claims,
         )  # fmt: skip
         return asdict(report)
-
-
-def absolute(location: str) -> str:
-    """A location as another process, in another folder, must get it."""
-    return full(location)

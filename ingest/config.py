@@ -11,9 +11,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from data.errors import SourceError
+from ingest import zones
 from ingest.sources.file import place
 from ingest.sources.names import shown
 from ingest.sources.places import full, source_id_of
@@ -67,13 +67,8 @@ def _spec(path: Path, number: int, table: Any) -> SourceSpec:
         if key not in _KEYS or not _good(key, value):
             raise SourceError(f"{where}: {key} = {value!r} is not understood")
     zone = table.get("zone")
-    try:
-        if zone:
-            ZoneInfo(zone)
-    except (OSError, ValueError, KeyError) as error:
-        raise SourceError(
-            f"{where}: {zone!r} is no time zone; an example is Europe/Berlin"
-        ) from error
+    if zone and zones.known(zone) is None:
+        raise SourceError(f"{where}: {zone!r} is no time zone; an example is Europe/Berlin")
     location = table["location"]
     try:
         location = os.fsdecode(bytes.fromhex(table.get("bytes", ""))) or location

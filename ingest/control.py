@@ -32,9 +32,10 @@ from data.errors import (
     StoreError,
 )
 from data.handing import without_pandas
-from ingest.commands import Commands, absolute
+from ingest.commands import Commands
 from ingest.interrupts import plainly
 from ingest.opening import beside, opened
+from ingest.sources.places import full
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -251,7 +252,7 @@ class RemoteCommands:
         bench: Sequence[str] = (),
     ) -> dict[str, Any]:
         """Import files there; progress is not told over the route."""
-        asked = {"locations": list(map(absolute, locations)), "bench": list(map(absolute, bench))}
+        asked = {"locations": list(map(full, locations)), "bench": list(map(full, bench))}
         return dict(self._json("import_logs", **asked, label=label, zone=zone))
 
     def _frame(self, command: str, **arguments: Any) -> pl.DataFrame:

@@ -132,8 +132,7 @@ def examine(path: Path, zone: str | None = None) -> Report:
             if block.skipped:
                 report.too_long += 1
                 report.lines += 1
-                pipeline.offset += block.skipped
-                pipeline.line_no += 1
+                pipeline.skip(block.skipped)
                 continue
             pipeline.begin(block.data, pipeline.offset)
             scanned = pipeline.scan(block.data, pipeline.offset)

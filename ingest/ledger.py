@@ -13,6 +13,7 @@ from ingest.blocks import Block
 from ingest.pipeline import Batch, Pipeline
 from ingest.state import pack
 from parsers import records
+from parsers.lines import is_open
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class Ledger:
             at=self.read_at or datetime.now(UTC).replace(tzinfo=None),
         )  # fmt: skip
         self._stored_seq = self.seq
-        is_open = bool(block.data) and not block.data.endswith((b"\n", b"\n\0"))
-        lines, self._line_no = pipeline.line_no - self._line_no + is_open, pipeline.line_no
+        ended, self._line_no = pipeline.line_no - self._line_no, pipeline.line_no
+        lines = ended + is_open(block.data, pipeline.encoding)
         return Append(batch, checkpoint, block.data, lines, block.size)
 
 
@@ -88,8 +89,7 @@ def skipped_line(ledger: Ledger, pipeline: Pipeline, file_id: str, block: Block)
     """Pass by a line that is too long to keep, and note it."""
     text = f"a line of {block.skipped} bytes was skipped"
     ledger.note(file_id, pipeline.offset, "too_long", text, block.skipped)
-    pipeline.offset += block.skipped
-    pipeline.line_no += 1
+    pipeline.skip(block.skipped)
     return no_records()
 
 

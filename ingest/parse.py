@@ -69,8 +69,7 @@ def _batches(source: SourceInfo, file_id: str, found: Iterable[Block]) -> Iterat
     pipeline = Pipeline(source, file_id)
     for block in found:
         if block.skipped:
-            pipeline.offset += block.skipped
-            pipeline.line_no += 1
+            pipeline.skip(block.skipped)
         else:
             yield pipeline.feed(block.data)
     yield pipeline.finish()

@@ -190,6 +190,11 @@ class Pipeline:
         if not offset:
             self._encoding = lines.wide_encoding(data[:HEAD_BYTES])
 
+    def skip(self, size: int) -> None:
+        """Pass by a line of so many bytes, its newline included: it is too long to be read."""
+        self.offset += size
+        self.line_no += 1
+
     def scan(self, data: bytes, offset: int) -> Scanned:
         """The part of `feed` that depends on no block before: may run ahead in another thread.
 

@@ -49,7 +49,6 @@ NEWS: list[type[FileSystemEvent]] = [
 ]
 JOIN_S = 15.0  # a host that does not answer must not keep us from ending
 _log = logging.getLogger(__name__)
-__all__ = ["SourceSpec", "Supervisor", "check"]
 
 
 class Supervisor:

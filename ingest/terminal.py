@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from data.errors import CommandError
+from ingest import zones
 from ingest.sources.names import shown
 
 
@@ -82,12 +83,9 @@ def warn(text: str) -> None:
 
 def zone_option(name: str | None) -> str | None:
     """The time zone that an option names; CommandError if there is none of that name."""
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name).key if name else None
-    except (OSError, ValueError, KeyError) as error:
-        raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin") from error
+    if name and zones.known(name) is None:
+        raise CommandError(f"{name!r} is no time zone; an example is Europe/Berlin")
+    return zones.known(name)
 
 
 def latest(commands: Any, run: str) -> str:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.config import SourceSpec
+from ingest.supervisor import Supervisor
 
 
 @contextmanager

@@ -160,7 +160,8 @@ _FOLLOW = """
 import os, signal, sys
 import pyarrow.dataset  # what the first commit loads: kills should come while it works
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.config import SourceSpec
+from ingest.supervisor import Supervisor
 # Loaded once: each line asks for a new process, which nothing but SIGKILL ends.
 for _ in sys.stdin:
     child = os.fork()

@@ -14,11 +14,12 @@ from data.errors import ConflictError
 from data.store import Store
 from ingest.claims import Claims
 from ingest.commands import Commands
+from ingest.config import SourceSpec
 from ingest.importer import import_logs
 from ingest.pipeline import SourceInfo
 from ingest.reading import Reading
 from ingest.sources.file import LocalFile
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.supervisor import Supervisor
 from ingest.writer import Writer
 from tests.following import following, numbers
 from tests.frames import Frames, decode, samples

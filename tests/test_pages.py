@@ -11,7 +11,8 @@ from dashboard import context, picture
 from dashboard.app import FRAME
 from data import queries
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.config import SourceSpec
+from ingest.supervisor import Supervisor
 from tests.following import following
 from tests.pages import SAMPLES, first_line, log_lines, shown
 from tests.server import DEADLINE_S

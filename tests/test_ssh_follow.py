@@ -112,7 +112,8 @@ def test_a_frozen_host_is_given_up_and_tried_again(
 _COUNTS = """
 import os, sys, threading
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.config import SourceSpec
+from ingest.supervisor import Supervisor
 # Loaded once: each line asks for a new process, which tells its number and then what is stored.
 for _ in sys.stdin:
     child = os.fork()

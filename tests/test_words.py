@@ -168,7 +168,7 @@ def test_states_are_told_by_words() -> None:
     at = datetime(2026, 11, 29, tzinfo=UTC)
     status = SourceStatus("/srv/server.log", None, "catching up", 43.4, last_line_at=at)
     assert sentences.reading(status).word == "catching up 43 %"
-    assert sentences.reading(SourceStatus("/srv/server.log", None, "lost")).word == "lost"
+    assert sentences.reading(SourceStatus("/srv/server.log", None, "ended")).word == "ended"
     assert sentences.server(card(), tiles(), 0.5).word == "generating"
     assert sentences.server(card(), tiles(gen_tok_s=None), 0.5).word == "working on prompts"
     assert sentences.server(card(), tiles(running_reqs=0), 9.0).word == "idle since 15:04:31"

@@ -89,7 +89,7 @@ def _charts(shown: pl.DataFrame) -> None:
 def _point(row: dict[str, Any]) -> None:
     """One point: reasons to doubt it, and the server's side."""
     st.markdown(f"**{words.plain(row['name'] + bench_view.at(row))}**")
-    for doubt in bench_view.doubts(row):
+    for doubt in bench_text.doubts(row):
         st.warning(words.plain(doubt), icon=":material/warning:")
     st.text(tame(bench_view.join_sentence(row)))
     sides = bench_view.server_side(row)

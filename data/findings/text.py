@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from data.findings.model import Finding
+from data.names import escaped, printable
 from data.run_data import RunData
 
 FORMS = ("text", "json", "md")
@@ -30,8 +31,8 @@ def _run(run: RunData, findings: Sequence[Finding], form: str) -> str:
         lines = [f"## {_escaped(head)}", ""]
         lines += [line for finding in findings for line in _markdown(finding)]
     else:
-        lines = [_printable(head)]
-        lines += [_printable(line) for finding in findings for line in _text(finding)]
+        lines = [printable(head)]
+        lines += [printable(line) for finding in findings for line in _text(finding)]
     return "\n".join(lines if findings else [*lines, "  nothing found"]) + "\n"
 
 
@@ -66,12 +67,5 @@ def _markdown(finding: Finding) -> list[str]:
     ]
 
 
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def _escaped(text: str) -> str:
-    """A text that quotes a log cannot become markup."""
-    for bad in ("\\", "`", "*", "_", "[", "|", "#"):
-        text = text.replace(bad, "\\" + bad)
-    return _printable(text.replace("<", "&lt;"))
+    return printable(escaped(text))

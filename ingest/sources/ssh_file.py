@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 import paramiko
 
 from data.errors import SourceError
+from ingest import zones
 from ingest.blocks import BLOCK_BYTES
 from ingest.sources import names
 from ingest.sources.address import SshAddress
@@ -244,10 +245,10 @@ class SshPlace(Place):
             sftp = self._connection.sftp()
             with contextlib.suppress(OSError):
                 target = sftp.readlink("/etc/localtime") or ""
-                if (name := _known_zone(target.rpartition("zoneinfo/")[2])) is not None:
+                if (name := zones.known(target.rpartition("zoneinfo/")[2])) is not None:
                     return name
             with contextlib.suppress(OSError), sftp.open("/etc/timezone") as file:
-                if name := _known_zone(file.read(200).decode(errors="replace").strip()):
+                if name := zones.known(file.read(200).decode(errors="replace").strip()):
                     return name
         return None
 
@@ -342,12 +343,3 @@ class _Refused(SourceError):
 
 def _mark(found: paramiko.SFTPAttributes) -> tuple[int, int]:
     return found.st_size or 0, found.st_mtime or 0
-
-
-def _known_zone(name: str) -> str | None:
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name).key if name else None
-    except (OSError, ValueError, KeyError):
-        return None

@@ -16,6 +16,7 @@ from typing import Any
 from parsers.bench.points import (
     Found,
     Point,
+    count,
     keep,
     moment,
     new_point,
@@ -91,7 +92,7 @@ def _point(one: Mapping[str, Any], version: Any) -> Point:
         ("prompt_token_count", "input_tokens"),
         ("output_token_count", "output_tokens"),
     ):
-        put(found, column, _count(_successful(metrics.get(name)).get("total_sum")))
+        put(found, column, count(_successful(metrics.get(name)).get("total_sum")))
     _put_requests(found, metrics.get("request_totals") or one.get("request_totals"))
     _put_load(found, one)
     concurrency = _successful(metrics.get("request_concurrency")).get("mean")
@@ -105,16 +106,11 @@ def _successful(metric: Any) -> Mapping[str, Any]:
     return values if isinstance(values, Mapping) else {}
 
 
-def _count(value: Any) -> int | None:
-    read = number(value)
-    return None if read is None else round(read)
-
-
 def _put_requests(found: Point, totals: Any) -> None:
     if isinstance(totals, Mapping):
-        put(found, "num_prompts", _count(totals.get("total")))
-        put(found, "completed", _count(totals.get("successful")))
-        put(found, "failed", _count(totals.get("errored")))
+        put(found, "num_prompts", count(totals.get("total")))
+        put(found, "completed", count(totals.get("successful")))
+        put(found, "failed", count(totals.get("errored")))
         keep(found, {"incomplete": totals.get("incomplete")})
 
 
@@ -160,9 +156,9 @@ def _csv_point(cells: Mapping[tuple[str, ...], str]) -> Point:
         TOOL,
         tool_version=version if isinstance(version, str) else None,
         duration_s=number(cell("Timings", "Duration", "Sec")),
-        num_prompts=_count(cell("Request Counts", "Total")),
-        completed=_count(cell("Request Counts", "Successful")),
-        failed=_count(cell("Request Counts", "Errored")),
+        num_prompts=count(cell("Request Counts", "Total")),
+        completed=count(cell("Request Counts", "Successful")),
+        failed=count(cell("Request Counts", "Errored")),
         request_throughput_rps=number(cell("Server Throughput", "Successful Requests/Sec", "Mean")),
         output_tok_s=number(cell("Token Throughput", "Successful Output Tokens/Sec", "Mean")),
         total_tok_s=number(cell("Token Throughput", "Successful Total Tokens/Sec", "Mean")),

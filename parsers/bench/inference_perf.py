@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from parsers.bench.points import Found, Point, keep, new_point, number, put, put_summary
+from parsers.bench.points import Found, Point, count, keep, new_point, number, put, put_summary
 
 TOOL = "inference-perf"
 _NAMES = {"mean": "mean", "median": "median", "p90": "p90", "p95": "p95", "p99": "p99"}
@@ -37,9 +37,9 @@ def read_json(document: Mapping[str, Any]) -> Found:
     latency, rates = _inside(successes, "latency"), _inside(successes, "throughput")
     found = new_point(
         TOOL,
-        num_prompts=_count(load.get("count")),
-        completed=_count(successes.get("count")),
-        failed=_count(failures.get("count")),
+        num_prompts=count(load.get("count")),
+        completed=count(successes.get("count")),
+        failed=count(failures.get("count")),
         request_rate=number(load.get("requested_rate")),
         concurrency=number(load.get("concurrency")),
         duration_s=number(load.get("duration", successes.get("total_time"))),
@@ -78,8 +78,3 @@ def _put_tokens(found: Point, successes: Mapping[str, Any]) -> None:
 def _inside(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     held = value.get(name)
     return held if isinstance(held, Mapping) else {}
-
-
-def _count(value: Any) -> int | None:
-    read = number(value)
-    return None if read is None else round(read)

@@ -72,6 +72,12 @@ def number(text: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def count(value: Any) -> int | None:
+    """The whole number that a cell holds; else None."""
+    read = number(value)
+    return None if read is None else round(read)
+
+
 def scalar(text: str) -> float | int | str:
     """A printed value as number where it is one and nothing else, else as text."""
     try:

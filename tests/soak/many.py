@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 from data.store import Store
-from ingest.supervisor import SourceSpec, Supervisor
+from ingest.config import SourceSpec
+from ingest.supervisor import Supervisor
 from tests.growing import append, decode, sglang_boot
 
 LAG_S = 2.0
