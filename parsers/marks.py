@@ -7,7 +7,7 @@ the line means. A mark is one such line, read; `ingest.runs` turns marks into ru
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -20,6 +20,7 @@ from parsers.harmless import DUMP, REQUEST, harmless
 from parsers.heads import Head, last_stamp, read_head
 from parsers.lines import any_of, holding
 from parsers.records import RUNS
+from parsers.rules import Rule, as_value
 from parsers.server_args import redact_text
 from parsers.tracebacks import Traceback
 
@@ -51,35 +52,8 @@ class Mark:
     trace: Traceback | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """What lines with a certain text mean.
-
-    `pattern` is searched in the message (after stamp and wrappers); its groups may be named
-    duration_s, memory_gb or after columns of the run card, all others become the event's data.
-    `title` is formatted with the groups. `read` adds facts that need more than groups, from the
-    message and the salt of its secrets' hashes; its "data" is the event's. `sets` names the
-    argument that an override's line changes; the group "effective" says to what, else `to`.
-    `effect`: a fault that another one brought about, however early its line comes.
-    """
-
-    literal: str
-    kind: str
-    title: str
-    pattern: str | None = None
-    severity: str = "info"
-    boots: bool = False
-    ends: str | None = None
-    read: Callable[[str, str], dict[str, Any]] | None = None
-    sets: str | None = None
-    to: Any = None
-    keep_text: bool = True  # False where the whole line is stored another way (an args dump)
-    effect: bool = False
-
-
 _NUMBERS = ("duration_s", "memory_gb")
 _ONE = re.compile(r"(?<![\d.,])1 (request|token|block)s\b")  # a title counts in the plural
-_NUMERIC = re.compile(r"-?[0-9]+(?:,[0-9]{3})*(?:\.[0-9]+)?$")
 
 
 _compiled = cache(re.compile)  # when first asked for: a log needs few of all the rules
@@ -210,11 +184,3 @@ def _harmless(head: Head, off: int, no: int) -> Mark | None:
 def _with_traceback(mark: Mark, trace: Traceback) -> Mark:
     data = (mark.data or {}) | ({"frame": trace.frame} if trace.frame else {})
     return replace(mark, detail=trace.exception, data=data or None, trace=trace)
-
-
-def as_value(text: str | None) -> Any:
-    """A printed value: a number where it is one, also with a comma every three digits."""
-    if text is None or not _NUMERIC.match(text):
-        return {"True": True, "False": False}.get(text or "", text and redact_text(text))
-    plain = text.replace(",", "")
-    return float(plain) if "." in plain else int(plain)
