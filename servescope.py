@@ -20,7 +20,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import typer
 
-from data.errors import CommandError, ServescopeError
+from data.errors import CommandError
 from ingest.forms import (
     BenchFormat,
     CardFormat,
@@ -32,19 +32,24 @@ from ingest.forms import (
     ParseFormat,
     TableFormat,
 )
-from ingest.sources.names import shown
-from ingest.terminal import latest, progress, silence_output, writable, zone_option
+from ingest.options import (
+    DEFAULT_ADDRESS,
+    DEFAULT_PORT,
+    DEFAULT_STORE,
+    KEEP_DAYS,
+    LabelOption,
+    OutputOption,
+    PortOption,
+    StoreOption,
+    ZoneOption,
+)
+from ingest.terminal import latest, progress, told, writable
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dashboard.access import Access
     from ingest.config import SourceSpec
-
-DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
-DEFAULT_PORT = 8501
-KEEP_DAYS = 30.0
-DEFAULT_ADDRESS = "127.0.0.1"
 
 app = typer.Typer(
     help="Live and historical dashboards from the logs of SGLang and vLLM servers.",
@@ -53,53 +58,12 @@ app = typer.Typer(
     add_completion=False,
 )
 
-StoreOption = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        envvar="SERVESCOPE_STORE",
-        help="The DuckDB file that holds everything, or ducklake:postgres:… of many machines.",
-    ),
-]
-PortOption = Annotated[int, typer.Option("--port", help="Port on 127.0.0.1.")]
-LabelOption = Annotated[str | None, typer.Option("--label", help="Name for the runs.")]
-ZoneOption = Annotated[
-    str | None,
-    typer.Option(
-        "--zone",
-        help="Time zone of the stamps, for example Europe/Berlin.",
-        callback=zone_option,
-    ),
-]
-OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")
-]
-
 
 def main() -> None:
-    """The console script: what the user can act on is one line on standard error."""
+    """The console script."""
     gc.set_threshold(50_000, 20, 50)  # most of what a start loads stays
-    try:
-        try:
-            app()
-        finally:
-            if sys.stdout is not None:  # closed by the caller, as in `>&-`
-                sys.stdout.flush()
-    except ServescopeError as error:
-        print(f"servescope: {shown(str(error))}", file=sys.stderr)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        silence_output()
-        sys.exit(1)
-    except OSError as error:
-        silence_output()
-        print(
-            f"servescope: {error.filename or 'standard output'}: {error.strerror or error}",
-            file=sys.stderr,
-        )
-        sys.exit(1)
+    with told():
+        app()
 
 
 @app.command()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from data.errors import CommandError
+from data.errors import CommandError, ServescopeError
 from ingest import zones
 from ingest.sources.names import shown
 
@@ -19,6 +19,29 @@ def silence_output() -> None:
     """What could not be written is dropped: at its end Python would try, and complain, again."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """The body is a whole command: what the user can act on is one line on standard error."""
+    try:
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:  # closed by the caller, as in `>&-`
+                sys.stdout.flush()
+    except ServescopeError as error:
+        warn(str(error))
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        silence_output()
+        sys.exit(1)
+    except OSError as error:
+        silence_output()
+        warn(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        sys.exit(1)
 
 
 @contextlib.contextmanager
