@@ -35,10 +35,11 @@ def refuse_other_folder(data_path: str, session: LakeSession) -> None:
     if data_path.startswith("s3://"):
         return
     (oldest,) = session.ask(_OLDEST_FILE)
-    if not Path(data_path).is_dir() or (oldest and not Path(data_path, str(oldest)).exists()):
+    wanted = Path(data_path, str(oldest or ""))
+    if not wanted.exists():
         raise StoreError(
-            f"its files are not in {data_path}; mount the shared folder there, or restore them "
-            "from a back-up"
+            f"its files are not in {data_path} (no {wanted}); mount the shared folder there, or "
+            "restore them from a back-up"
         )
 
 

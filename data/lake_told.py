@@ -82,7 +82,8 @@ _CAUSES = (
     ),
     _cause(
         r"server closed|[Cc]onnection refused|terminating|could not connect|connection to server|"
-        r"no connection|shutting down|starting up|Unable to connect|does not answer",
+        r"no connection|shutting down|starting up|Unable to connect|does not answer|"
+        r'query "ROLLBACK": *$',  # in the midst of a commit: then DuckLake says no more
         f"{AWAY}; it is tried again ({{first}})",
         "start it, or see to its network; this page comes back by itself",
     ),

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from data.errors import ConflictError, StoreError
+from data.errors import AwayError, ConflictError, StoreError
 from data.store import Store
 from ingest.backoff import Backoff
 from ingest.ledger import Append
@@ -198,7 +198,7 @@ class Writer:
 
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
-        backoff = Backoff(RETRY_S, MOST_RETRY_S)
+        backoff, told = Backoff(RETRY_S, MOST_RETRY_S), set[str]()
         while True:
             appends = [append for append, _, _ in entries]
             try:
@@ -213,7 +213,10 @@ class Writer:
                     continue
                 if not isinstance(error, StoreError):
                     error = StoreError(f"{self._store.name}: cannot store this ({error!r})")
-                if self._retry and self.error is None:
+                # A server that goes says so in several ways; what else is wrong, each once.
+                reason = "away" if isinstance(error, AwayError) else str(error)
+                if self._retry and reason not in told:
+                    told.add(reason)
                     _log.error("%s", error)
                 self.error = error
             else:

@@ -15,8 +15,11 @@ from data.lake_place import LakePlace
 from data.migrate import newest_version
 from data.store import Store
 from ingest.collecting import collect
+from ingest.writer import Writer
 from tests.frames import decode, samples
 from tests.postgres import Postgres
+from tests.test_fair import Source
+from tests.waiting import until
 
 
 def database(location: str) -> str:
@@ -78,7 +81,9 @@ def test_a_folder_that_is_unmounted_while_others_write_is_not_written_to(
     lines = samples(
         decode(second, run_id="r") for second in range(1200)
     )  # too many for the catalog
-    told = r"ducklake:postgres:.*: its files are not in .*; mount the shared folder"
+    told = (
+        r"ducklake:postgres:.*: its files are not in .* \(no .*\.parquet\); mount the shared folder"
+    )
 
     def unmount(_: object) -> bool:
         files.rename(away)
@@ -106,6 +111,31 @@ def test_a_folder_that_is_unmounted_while_others_write_is_not_written_to(
         store.append(lines, None)
         count = "SELECT count(*), count(DISTINCT ts) FROM samples"
         assert con.execute(count).fetchone() == (3600, 1200)
+
+
+def test_a_collector_tells_each_reason_why_nothing_is_stored_once(
+    postgres: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = tmp_path / "files"
+    location = postgres.lake(files)
+
+    def admit(schema: int) -> None:
+        sql = f"UPDATE servescope_positions SET seq = {schema} WHERE name = 'schema'"
+        postgres.execute(sql, database(location))
+
+    with Store.open(location) as store, store.cursor() as con:
+        writer = Writer(store, retry=True)
+        admit(999)
+        writer.put(Source(tmp_path / "server.log", 0).step(), lambda: None)
+        until(lambda: "has upgraded it to schema 999" in caplog.text, 60)
+        files.rename(tmp_path / "away")
+        admit(newest_version())
+        until(lambda: "mount the shared folder" in caplog.text, 60)
+        (tmp_path / "away").rename(files)
+        writer.flush()
+        writer.stop()
+        assert con.execute("SELECT count(*) FROM samples").fetchone() == (10,)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
 
 
 def test_a_catalog_of_another_release(postgres: Postgres, tmp_path: Path) -> None:
@@ -156,6 +186,7 @@ def test_each_cause_has_its_sentence(text: str, said: str) -> None:
         "IO Error: Failed to query most recent snapshot for DuckLake: Unable to connect to X",
         "server closed the connection unexpectedly",
         "FATAL:  terminating connection due to administrator command",
+        'TransactionContext Error: Failed to commit: Failed to execute query "ROLLBACK": ',
     ],
 )
 def test_a_server_that_is_away_is_told_from_damage(text: str) -> None:
