@@ -21,14 +21,16 @@ def show(
     columns: Mapping[str, Any] | None = None,
     on_point: Callable[[Sequence[Mapping[str, Any]]], None] | None = None,
 ) -> None:
-    """The chart, and below it "Show as table", "Save" and "Meaning".
+    """The chart, and below it "Show as table", "Save" and "Meaning", and its words for those who
+    cannot see it.
 
     Args:
         columns: titles and units of the table's columns, where their names do not say them.
         on_point: called with the point that was clicked, where the figure has points to choose.
     """
     key = f"chart_{figure.key}"
-    shown: dict[str, Any] = {"key": key, "alt": figure.alt, "width": "stretch"}
+    # Other words would have the browser build the chart anew: those that change stand below it.
+    shown: dict[str, Any] = {"key": key, "alt": figure.title, "width": "stretch"}
     if figure.click is not None and on_point is not None:
         choose, name = on_point, figure.click
         shown |= {
@@ -37,6 +39,8 @@ def show(
         }
     st.vega_lite_chart(_framed(figure.spec), **shown)
     with st.container(horizontal=True, key=f"below_{figure.key}"):
+        with st.container(key=f"unseen_{figure.key}"):
+            st.text(figure.alt)
         table = st.expander(
             "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"
         )

@@ -43,9 +43,15 @@ def at() -> datetime | None:
         return None
 
 
+def turn() -> int:
+    """How often a moment was chosen or left by now."""
+    return int(st.session_state.get("log_turn", 0))
+
+
 def choose(moment: datetime | None, line: str | None = None) -> None:
     """Choose a moment; `line`: the id of the line that was meant."""
     st.session_state["log_line"] = line
+    st.session_state["log_turn"] = turn() + 1
     if moment is None:
         st.query_params.pop("at", None)
     else:

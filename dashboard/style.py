@@ -35,6 +35,10 @@ button[kind^="primary"], button[kind^="primary"] * {{ color: {on_primary} !impor
 [data-testid="stMetricValue"] {{ font-variant-numeric: tabular-nums; }}
 /* The page looks for news every second: no sign of it, or something would always move. */
 [data-testid="stStatusWidget"] {{ display: none; }}
+/* Words for those who cannot see the chart above them. */
+[data-testid="stLayoutWrapper"]:has(> [class*="st-key-unseen_"]) {{
+    position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);
+}}
 /* What shows no focus of its own: a table, which is drawn, and the page that scrolls. */
 [data-testid="stDataFrame"]:has(:focus-visible),
 .stMain:focus-visible {{ outline: 2px solid {primary}; outline-offset: -2px; }}

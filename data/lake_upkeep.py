@@ -6,7 +6,7 @@ import contextlib
 import logging
 import random
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 EVERY_S = 60.0
 FOLD_CHECKPOINTS = 5_000
+# A thread waits by it: the state that all of a program shares is for who seeds it.
+_CHANCE: Final = random.Random()
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +43,7 @@ class Upkeep:
 
     def _run(self) -> None:
         session: LakeSession | None = None
-        while not self._stopping.wait(EVERY_S * random.uniform(0.5, 1.0)):
+        while not self._stopping.wait(EVERY_S * _CHANCE.uniform(0.5, 1.0)):
             try:
                 session = session or LakeSession(self._place)
                 if session.hold(ELECTED) and session.hold(UPKEEP):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Final
 
 FIRST_S = 1.0
 MOST_S = 60.0
+# Threads wait by it: the state that all of a program shares is for who seeds it.
+_CHANCE: Final = random.Random()
 
 
 class Backoff:
@@ -24,7 +27,7 @@ class Backoff:
         """Seconds to wait after one more failure."""
         longest = min(self._most_s, self._first_s * 2.0 ** min(self._failures, 10))
         self._failures += 1
-        return longest * random.uniform(0.5, 1.0)
+        return longest * _CHANCE.uniform(0.5, 1.0)
 
     def reset(self) -> None:
         """It worked: the next failure is a first one."""

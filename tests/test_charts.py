@@ -13,8 +13,8 @@ import pytest
 from dashboard import theme
 from dashboard.charts.live import figures
 from dashboard.charts.marks import MOST, marks
-from dashboard.charts.series import segments
-from data import legend
+from dashboard.charts.series import ENDS, segments
+from data import legend, pictures
 from data.palette import DARK, LIGHT
 from parsers import records
 
@@ -92,12 +92,10 @@ def test_every_chart_holds_to_the_schema() -> None:
 
 
 def test_charts_share_one_time_axis_of_plain_numbers() -> None:
-    axes = {
-        tuple((param["name"], param["value"]) for param in figure.spec["params"][:2])
-        for figure in drawn(curves([0, 100]))
-    }
+    ends = [figure.spec["datasets"][ENDS] for figure in drawn(curves([0, 100]))]
     start = int(datetime.fromisoformat("2026-11-29T15:00:00+00:00").timestamp() * 1000)
-    assert axes == {(("from", start - 1000), ("to", start + 101_000))}
+    for (one,) in ends:
+        assert (one["from"], one["to"]) == (start - 1000, start + 101_000)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +110,22 @@ def test_the_cap_is_a_rule_or_is_said(cap: int | None, rules: int, title: str) -
     running = drawn(curves([0, 1, 2]), cap=cap)[1].spec
     assert len(running["datasets"]["caps"]) == rules
     assert running["title"]["text"] == title
-    assert {param["name"]: param.get("value") for param in running["params"]}["top"] >= 8.8
+    assert running["datasets"][ENDS][0]["top"] >= 8.8
+
+
+def test_new_values_change_nothing_but_data() -> None:
+    """So a browser goes on with the chart that it has."""
+    once, again = (drawn(curves(list(range(n)), gen_tok_s=[n] * n)) for n in (5, 9))
+    for before, after in zip(once, again, strict=True):
+        assert before.spec["datasets"] != after.spec["datasets"]
+        assert {**before.spec, "datasets": 0} == {**after.spec, "datasets": 0}
+
+
+def test_what_a_browser_has_drawn_ends_where_the_data_says() -> None:
+    figure = drawn(curves([0, 100], gen_tok_s=[10.0, 400.0]))[0]
+    picture = pictures.svg(figure.spec)
+    assert ">15:00:00<" in picture
+    assert ">400<" in picture
 
 
 def test_alt_texts_carry_the_numbers() -> None:

@@ -88,7 +88,9 @@ def test_the_way_from_the_list_to_the_verdict(site: tuple[str, dict[str, str]], 
     page.get_by_role("link", name="Compare these").click()
     heading(page, VERDICT)
     assert re.findall("[0-9a-f]{12}", page.url) == [runs["base"], runs["eagle3"]]
-    cap = page.get_by_text("eagle3 ends at its cap: never more than 48")
+    cap = page.get_by_role("paragraph").filter(
+        has_text="eagle3 ends at its cap: never more than 48"
+    )
     expect(cap).to_be_visible(timeout=WAIT_MS)
     drawn(page, 4)
     page.get_by_role("radio", name="first request").click()

@@ -88,7 +88,7 @@ def test_a_page_opened_by_its_address_asks_for_nothing_that_is_not_there(
 def test_a_crash_is_read_and_its_run_opened(url: str, page: Page) -> None:
     page.goto(f"{url}/incidents?severity=fault")
     headline(page, "1 crash in 1 run: CUDA out of memory")
-    words = page.get_by_label(re.compile("1 out of memory"))
+    words = page.get_by_text(re.compile("1 out of memory"))
     expect(words.first).to_be_attached(timeout=WAIT_MS)
     select_row(page.get_by_test_id("stDataFrame").first, 0, WAIT_MS)
     quoted = page.get_by_test_id("stCode")
@@ -109,7 +109,7 @@ def test_a_question_is_asked_drawn_and_taken_away(url: str, page: Page) -> None:
     asked.fill("SELECT range AS n, range * range AS square, '=1+1' AS text FROM range(20)")
     page.get_by_role("button", name="Run", exact=True).click()
     headline(page, re.compile(r"^20 rows of 3 columns"))
-    chart = page.get_by_label(re.compile("square by n: 20 values")).first
+    chart = page.get_by_text(re.compile("square by n: 20 values")).first
     expect(chart).to_be_attached(timeout=WAIT_MS)
     assert "q=SELECT" in page.evaluate("location.search")
     page.get_by_role("button", name="Download the answer").click()

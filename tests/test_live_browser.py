@@ -171,8 +171,17 @@ def test_charts_have_words_and_the_clock_of_the_log(site: Site, page: Page) -> N
     # 40 steps of 4 requests at 2.5 tokens: 400 tokens, a second's worth at 400 tok/s.
     site.append(*[decode(4, 400.0)] * 4)
     words = re.compile(f"^Generation throughput from .* to {site.clock:%H:%M}:.*: last 400 tok/s")
-    expect(page.get_by_label(words).first).to_be_attached(timeout=WAIT_MS)
-    expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(5)
+    charts = page.get_by_test_id("stVegaLiteChart")
+    expect(charts).to_have_count(5, timeout=WAIT_MS)
+    expect(page.get_by_label("Generation throughput", exact=True)).to_be_attached()
+    expect(page.get_by_text(words)).to_be_attached(timeout=WAIT_MS)
+    # New lines are drawn into the charts that stand: a tooltip outlives them.
+    charts.evaluate_all("charts => charts.forEach(chart => chart.firstChild.stands = true)")
+    site.append(decode(7, 400.0))
+    words = re.compile("^Running requests from .*: last 7 requests")
+    expect(page.get_by_text(words)).to_be_attached(timeout=WAIT_MS)
+    stand = charts.evaluate_all("charts => charts.map(chart => chart.firstChild.stands)")
+    assert stand == [True] * 5
 
 
 def test_one_crosshair_goes_through_all_charts(site: Site, page: Page) -> None:
@@ -231,6 +240,10 @@ def test_from_a_point_to_its_line_and_back(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Back to the newest lines").click()
     expect(marked).to_have_count(0, timeout=WAIT_MS)
     expect(last).to_be_in_viewport(timeout=WAIT_MS)
+    chart.click(position={"x": 900, "y": 90})  # the same point again
+    expect(marked).to_have_count(1, timeout=WAIT_MS)
+    page.get_by_role("button", name="Back to the newest lines").click()
+    expect(marked).to_have_count(0, timeout=WAIT_MS)
 
 
 def test_a_paused_page_stands_still(site: Site, page: Page) -> None:

@@ -128,7 +128,7 @@ def test_the_browser_gets_the_rows_of_a_chart(context: Context) -> None:
     for figure in picture(context, "r1", "15 min").figures:
         framed = figure_block._framed(figure.spec)["datasets"]
         assert {name: rows.to_dicts() for name, rows in framed.items()} == figure.spec["datasets"]
-        assert framed.keys() == {"rows", "marks", "caps", "bands", "at"}
+        assert framed.keys() == {"ends", "rows", "marks", "caps", "bands", "at"}
 
 
 def test_benchmark_points_are_seen_as_soon_as_they_are_joined(

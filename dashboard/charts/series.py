@@ -27,6 +27,14 @@ CLICK: Final = "click"  # the selection of a point
 AXIS_WIDTH: Final = 52  # the same on every chart: their plots start at one x
 CLOCK: Final = alt.Tooltip("clock:N", title="time")
 
+# The ends of the axes are data too: a chart whose values alone are new is not built anew by the
+# browser. It has no rows yet when it is first drawn.
+ENDS: Final = "ends"
+_ENDS: Final = [
+    {"name": name, "expr": f"length(data('{ENDS}')) ? data('{ENDS}')[0]['{name}'] : {first}"}
+    for name, first in (("from", 0), ("to", 1), ("top", 1))
+]
+
 EVENT_SHAPES: Final = {
     "start": "triangle-right",
     "ready": "circle",
@@ -91,13 +99,9 @@ def fill(
     edge = (span[1] - span[0]) / 100  # marks at the ends are not cut
     return template(look) | {
         "title": {"text": title, "anchor": "start", "fontSize": 14, "offset": 8},
-        "params": [
-            {"name": "from", "value": _ms(span[0] - edge)},
-            {"name": "to", "value": _ms(span[1] + edge)},
-            {"name": "top", "value": top},
-            *template(look)["params"],
-        ],
+        "params": [*_ENDS, *template(look)["params"]],
         "datasets": {
+            ENDS: [{"from": _ms(span[0] - edge), "to": _ms(span[1] + edge), "top": top}],
             "rows": data.to_dicts(),
             "marks": _timed(marks).to_dicts(),
             "caps": caps,
@@ -119,7 +123,7 @@ def template(look: Look) -> dict[str, Any]:
         axis=alt.Axis(format="%H:%M:%S", labelOverlap=True, tickCount=6, grid=False),
     )
     layers = [
-        *_band_layers(x, look), *_event_layers(x, look), *_value_layers(x, look),
+        _ends_layer(), *_band_layers(x, look), *_event_layers(x, look), *_value_layers(x, look),
         *_cap_layers(x, look), *_moment_layers(x, look),
     ]  # fmt: skip
     chart = alt.layer(*layers).properties(
@@ -127,6 +131,12 @@ def template(look: Look) -> dict[str, Any]:
     )
     spec: dict[str, Any] = chart.to_dict()
     return spec
+
+
+def _ends_layer() -> alt.Chart:
+    """Nothing to see: Vega keeps only data that a layer draws."""
+    layer: alt.Chart = alt.Chart(alt.NamedData(ENDS)).mark_point(opacity=0, size=0, aria=False)
+    return layer
 
 
 def _y(look: Look, name: str) -> alt.Y:
@@ -194,7 +204,9 @@ def _moment_layers(x: alt.X, look: Look) -> list[alt.Chart]:
     """The chosen moment as a rule, and the points that can be chosen."""
     chosen = alt.Chart(alt.NamedData(AT)).encode(x)
     rule = chosen.mark_rule(color=theme.CHOSEN, strokeWidth=2, clip=True)
-    click = alt.selection_point(name=CLICK, fields=["ts"], nearest=True, on="click", clear=False)
+    click = alt.selection_point(
+        name=CLICK, fields=["ts", "turn"], nearest=True, on="click", clear=False
+    )
     base = alt.Chart(alt.NamedData("rows")).encode(x, _y(look, look.column))
     points = base.mark_point(opacity=0, size=60, clip=True).encode(tooltip=_tip(look))
     return [rule, points.add_params(click)]
@@ -205,10 +217,17 @@ def _tip(look: Look) -> list[alt.Tooltip]:
     return [CLOCK, alt.Tooltip(f"{look.column}:Q", title=look.unit, format=form)]
 
 
-def at_moment(spec: dict[str, Any], at: datetime | None) -> dict[str, Any]:
-    """The chart with this moment marked."""
+def at_moment(spec: dict[str, Any], at: datetime | None, turn: int) -> dict[str, Any]:
+    """The chart with this moment marked.
+
+    Args:
+        turn: another one after each choice. A browser does not tell that the same was chosen
+            again, and the same point of the next turn is another.
+    """
+    sets = spec["datasets"]
+    rows = [row | {"turn": turn} for row in sets["rows"]]
     chosen = [] if at is None else [{"ts": _ms(at)}]
-    return spec | {"datasets": spec["datasets"] | {AT: chosen}}
+    return spec | {"datasets": sets | {"rows": rows, AT: chosen}}
 
 
 def moment_of(selection: Sequence[Mapping[str, Any]]) -> datetime | None:

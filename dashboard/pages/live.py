@@ -33,9 +33,9 @@ def page() -> None:
     with top:
         st.fragment(_top, run_every=every)(choice, window)
     _tiles(context, view)
-    moment = live_log.at()
+    moment, turn = live_log.at(), live_log.turn()
     for figure in view.picture.figures:
-        marked = replace(figure, spec=series.at_moment(figure.spec, moment))
+        marked = replace(figure, spec=series.at_moment(figure.spec, moment, turn))
         figure_block.show(marked, on_point=live_log.on_point)
     crosshair.show(view.picture.figures)
     if view.picture.bench:
