@@ -12,7 +12,7 @@ from ingest.leaving_out import left_out
 from ingest.sources.places import place_of
 
 if TYPE_CHECKING:
-    from ingest.sources.ssh_file import SshPlace
+    from ingest.sources.ssh_place import SshPlace
     from parsers.bench.columns import Maps
 
 Mark = tuple[int, int]  # size and time of the last change

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.sources import ssh, ssh_file
+from ingest.sources import ssh, ssh_place
 from ingest.sources.address import HostAddress
 from tests.sshd import serving
 from tests.tail_model import first_seed, wrong
@@ -31,7 +31,7 @@ def test_what_is_stored_is_what_was_written(
     first = first_seed(0)
     with serving(tmp_path / "sshd", own_home) as host:
         kept = Kept(HostAddress.parse(host.url("/").removeprefix("ssh://").rstrip("/")))
-        monkeypatch.setattr(ssh_file, "Connection", lambda address: kept)
+        monkeypatch.setattr(ssh_place, "Connection", lambda address: kept)
         bad = [
             text
             for start in range(first, first + SEQUENCES, PART)

@@ -15,7 +15,7 @@ def place_of(location: str) -> Place:
     if is_command(location) or location == "-":
         raise SourceError(f"{location}: cannot be read to an end; follow it with servescope up")
     if location.startswith(SSH):
-        from ingest.sources.ssh_file import SshPlace  # paramiko takes a while to load
+        from ingest.sources.ssh_place import SshPlace  # paramiko takes a while to load
 
         return SshPlace(location)
     return LocalPlace(location)
