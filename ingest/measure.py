@@ -11,8 +11,6 @@ import numpy.typing as npt
 import polars as pl
 
 from ingest.runs import Run
-from parsers import windows
-from parsers.lines import FEW_LINES
 from parsers.record_search import PRINTED
 from parsers.records import (
     CHOICES,
@@ -28,6 +26,8 @@ from parsers.records import (
     with_columns,
 )
 from parsers.windows import Measured, Rank, RunClock
+from parsers.windows_sglang import measure_sglang
+from parsers.windows_vllm import measure_spec, measure_vllm
 
 _RANK_COLUMNS = {"DP": "dp_rank", "TP": "tp_rank", "PP": "pp_rank", "EP": "ep_rank"}
 _PREALLOCATED = ('"#prealloc-req"', '"pre-allocated usage"')
@@ -157,9 +157,9 @@ def admits_without_prefill(rows: pl.DataFrame) -> bool:
 def timed(rows: pl.DataFrame, rank: Rank, clock: RunClock) -> tuple[pl.DataFrame, Measured]:
     """A rank's decode and prefill or stats rows with their windows."""
     if rows["engine"][0] == "sglang":
-        measured = windows.measure_sglang(rows, rank, clock)
+        measured = measure_sglang(rows, rank, clock)
     else:
-        measured = windows.measure_vllm(rows, rank, clock, _default_interval(rows))
+        measured = measure_vllm(rows, rank, clock, _default_interval(rows))
     return _with_windows(rows, measured), measured
 
 
@@ -167,7 +167,7 @@ def timed_spec(
     rows: pl.DataFrame, stats: pl.DataFrame, rank: Rank, engine: Rank
 ) -> tuple[pl.DataFrame, Measured]:
     """An engine's spec rows with their windows."""
-    measured = windows.measure_spec(rows, stats, rank, engine)
+    measured = measure_spec(rows, stats, rank, engine)
     return _with_windows(rows, measured), measured
 
 
@@ -185,7 +185,7 @@ def _chosen(name: str, places: npt.NDArray[np.int64]) -> pl.Series:
     choices, dtype = CHOICES[name], SAMPLES[name]
     if len(places) and (places == places[0]).all():
         return constant(name, choices[places[0]], dtype, len(places))
-    if len(places) <= FEW_LINES:
+    if len(places) <= FEW_ROWS:
         return pl.Series(name, [choices[place] for place in places.tolist()], dtype=dtype)
     return pl.Series(name, places.astype(np.uint8)).cat.to(dtype)
 

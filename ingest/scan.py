@@ -14,7 +14,8 @@ from parsers.access_forms import MARK, AccessForms, Taken
 from parsers.block_text import BARE, LEFT, SAMPLE, STAMPED, Kinds, Text
 from parsers.forms import Bools
 from parsers.kernels import Block
-from parsers.lines import FEW_LINES, any_of
+from parsers.lines import any_of
+from parsers.records import FEW_ROWS
 from parsers.requests import Request
 from parsers.samples import Damaged, Found, Reader
 
@@ -89,7 +90,7 @@ def _unwrapped(data: bytes, offset: int, encoding: str | None) -> pl.DataFrame:
 
 def _looks(lines: pl.Series) -> tuple[Bools, Bools]:
     """Which lines may hold a sample, and which an access line."""
-    if lines.len() <= FEW_LINES:
+    if lines.len() <= FEW_ROWS:
         texts = lines.to_list()
         samples = [any(gate in text for gate in GATES) for text in texts]
         return np.array(samples, np.bool_), np.array([MARK in t for t in texts], np.bool_)

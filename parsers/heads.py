@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from parsers.lines import FEW_LINES, peel, unwrap_json
+from parsers.lines import peel, unwrap_json
+from parsers.records import FEW_ROWS
 
 _STAMP = re.compile(
     r"\[(?:(?P<d1>[0-9]{4}-[0-9]{2}-[0-9]{2}) )?"
@@ -92,7 +93,7 @@ def last_stamp(above: pl.Series) -> Head | None:
     """The stamp of the last of these lines that has one; without its message, which may hold
     secrets: it is kept with the checkpoint."""
     for part in (above.tail(20), above):  # mostly the line above has one: no need to search all
-        if part.len() > FEW_LINES:
+        if part.len() > FEW_ROWS:
             part = part.filter(part.str.contains(_CLOCK.pattern))
         for line in reversed(part.to_list()):
             head = read_head(line[:600]) if _CLOCK.search(line) else None

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from parsers import kernels
+from parsers.records import FEW_ROWS
 
 # Bytes that stand in a log for no text: NUL from preallocated blocks, its caret spelling.
 _NOISE = re.compile(r"\x00|\^@|\x1b\[[0-9;]*[A-Za-z]|\[[0-9]+(?:;[0-9]+)*m|\*\*")
@@ -30,10 +31,9 @@ _PEEL = re.compile(
   )"""
 )
 _JSON_TEXT = ("message", "log", "MESSAGE", "msg")
-# So many bytes, or lines, are looked at one by one: a question asked of a frame has a price,
-# however few its rows are, and a log that is followed gives a few lines at a time.
-FEW_BYTES = 1 << 16
-FEW_LINES = 200
+# So few bytes are cut line by line, as so few rows (FEW_ROWS) are looked at one by one: a log
+# that is followed gives a few at a time.
+_FEW_BYTES = 1 << 16
 _PACKED = (b"\x1f\x8b", b"x\x01", b"x^", b"x\x9c", b"x\xda", b"\x28\xb5\x2f\xfd")
 
 
@@ -84,7 +84,7 @@ def of_block(block: kernels.Block, at: npt.NDArray[np.int64], first: int = 0) ->
 
 def _texts(data: bytes) -> pl.Series:
     """Column line."""
-    if len(data) <= FEW_BYTES:
+    if len(data) <= _FEW_BYTES:
         return _few_lines(data)
     try:
         return _lines(data)["line"]
@@ -120,7 +120,7 @@ def holding(text: pl.DataFrame, among: pl.Series, pattern: str) -> pl.DataFrame:
     Args:
         among: which lines are searched.
     """
-    if text.height > FEW_LINES:
+    if text.height > FEW_ROWS:
         return text.filter(among).filter(pl.col("line").str.contains(pattern))
     search = _compiled(pattern).search
     lines = zip(text["line"].to_list(), among.to_list(), strict=True)

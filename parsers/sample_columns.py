@@ -9,9 +9,8 @@ from functools import lru_cache
 
 import polars as pl
 
-from parsers.lines import FEW_LINES
 from parsers.record_search import PRINTED, Kind
-from parsers.records import ENGINE, KIND, TEXT
+from parsers.records import ENGINE, FEW_ROWS, KIND, TEXT
 from parsers.server_args import redact_text
 
 _HARMLESS = re.compile(r"^(?:[A-Za-z]*|-?[0-9.]+)$")
@@ -61,7 +60,7 @@ def _redacted(values: pl.Series) -> pl.Series:
     """Values without secrets: only what is neither a number nor a word can hold one."""
     if values.dtype != TEXT:
         return values
-    if values.len() <= FEW_LINES:
+    if values.len() <= FEW_ROWS:
         texts = {text for text in values.to_list() if text is not None}
         if all(map(_HARMLESS.match, texts)):
             return values

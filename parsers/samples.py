@@ -22,7 +22,7 @@ from parsers import forms, keyvalue
 from parsers.forms import Bools, Ints, Place
 from parsers.kernels import Block
 from parsers.keyvalue import Field
-from parsers.lines import FEW_LINES, clean
+from parsers.lines import clean
 from parsers.record_search import (
     PRINTED,
     QUOTING,
@@ -31,7 +31,7 @@ from parsers.record_search import (
     read_one,
     records_of,
 )
-from parsers.records import TEXT
+from parsers.records import FEW_ROWS, TEXT
 from parsers.sample_columns import AS_PRINTED, to_columns
 
 _MAX_PATTERNS = 48
@@ -138,7 +138,7 @@ class Reader:
         self, pattern: _Pattern, lines: pl.DataFrame, frames: list[pl.DataFrame]
     ) -> pl.DataFrame:
         """Reads the lines that fit into `frames`; returns the others."""
-        if lines.height <= FEW_LINES:
+        if lines.height <= FEW_ROWS:
             return self._take_few(pattern, lines, frames)
         gated = lines["line"].str.contains(pattern.gate, literal=True)
         maybe = lines if gated.all() else lines.filter(gated)

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from parsers.lines import FEW_LINES
-from parsers.records import ACCEPT_DEF, CHOICES, says, with_columns
+from parsers.records import ACCEPT_DEF, CHOICES, FEW_ROWS, says, with_columns
 from parsers.windows import DEFAULT_STEPS, Rank
 
 STRICT, WITH_BONUS, VLLM, ASSUMED, LIFETIME = CHOICES["accept_def"]
@@ -51,7 +50,7 @@ def rate_def(rows: pl.DataFrame, draft_tokens: int | None) -> tuple[str, int] | 
     # Both names stand behind the graph's place: a line that has a graph and a rate is whole.
     whole = pl.col("graph_on").is_not_null() & pl.col("prompt_tok_s").is_not_null()
     may_tell = (
-        rows.height > FEW_LINES
+        rows.height > FEW_ROWS
         or rows["prompt_tok_s"].null_count() < rows.height
         or any(_PENDING in text for text in rows["extra"].to_list() if text)
     )

@@ -12,8 +12,8 @@ import polars as pl
 
 from parsers import json_lines, partials
 from parsers.json_lines import stamped
-from parsers.lines import FEW_LINES, apart
-from parsers.records import TIME
+from parsers.lines import apart
+from parsers.records import FEW_ROWS, TIME
 from parsers.stamps import NO_YEAR, ahead_of_utc, moment
 
 _LAYERS_MAX = 12
@@ -87,7 +87,7 @@ def unwrap(text: pl.DataFrame) -> pl.DataFrame:
 def wrapped(text: pl.DataFrame) -> pl.DataFrame:
     """Those lines (column line) that stand in a wrapper."""
     rows = text
-    if text.height <= FEW_LINES:
+    if text.height <= FEW_ROWS:
         odd = [not line.startswith(_PLAIN) for line in text["line"].to_list()]
         rows = text.filter(pl.Series(odd)) if any(odd) else text.clear()
     else:
