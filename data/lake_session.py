@@ -22,7 +22,9 @@ from data.lake_place import LakePlace
 # Whoever is elected for upkeep is so until its end; the lock of the work itself is held only
 # while something is done, so that others find their turn.
 MIGRATING, ELECTED, UPKEEP = "migrating", "elected", "upkeep"
-DELETING_S = 60  # for so long others wait at most for one that deletes and stands still
+# For so long others wait at most for one that stands still in its turn: while it deletes, and while
+# it adds, which whoever deletes waits a little longer for (IMPORTS_WAIT_S in data/lake_turns.py).
+DELETING_S, ADDING_S = 60, 15
 # Nothing but a long upkeep holds a lock for long; a process that stands still may hold it for ever.
 LOCK_WAIT_S = 120
 # An advisory lock of 64 bits is shown as two halves.
@@ -104,14 +106,16 @@ class LakeSession:
                 self._connection().execute(f"SELECT pg_advisory_unlock{how}({key(name)})".encode())
 
     @contextlib.contextmanager
-    def deleting(self) -> Iterator[None]:
+    def turn(self, *, shared: bool = False) -> Iterator[None]:
         """While this lasts nobody else commits, so that what we delete from does not grow.
 
         Should we stand still, the server ends this session, and others go on.
+        `shared`: nobody deletes; others whose turn it is too may commit.
         """
-        with self.alone(DELETING):
+        with self.alone(DELETING, shared=shared):
             with self._turn, self._told():
-                limit = f"SET LOCAL idle_in_transaction_session_timeout = '{DELETING_S}s'"
+                seconds = ADDING_S if shared else DELETING_S
+                limit = f"SET LOCAL idle_in_transaction_session_timeout = '{seconds}s'"
                 self._connection().execute(f"BEGIN; {limit}".encode())
             try:
                 yield

@@ -56,7 +56,7 @@ class Turns:
         ):
             what = f"{session.holder(DELETING)} has been deleting what is rolled up"
             with self._patience.asked(what):
-                turn.enter_context(session.alone(DELETING, shared=True))
+                turn.enter_context(session.turn(shared=True))
             its = _ITS_TURN.set(True)
             try:
                 yield
@@ -69,7 +69,7 @@ class Turns:
         session = LakeSession(self._place, IMPORTS_WAIT_S)
         with (
             contextlib.closing(session),
-            session.deleting(),
+            session.turn(),
             self._patience.asked("this process has been deleting what is rolled up"),
         ):
             yield

@@ -12,7 +12,8 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from data import patience
+from data import lake_session, patience
+from data.lake_store import LakeStore
 from data.retention import compact
 from data.store import Store
 from tests.frames import decode, samples
@@ -86,3 +87,26 @@ def test_who_waits_has_its_turn_between_deletions_and_is_told_for_whom(
         deleting.result()
     assert seen == [0, 1, 1]
     assert other.overdue is None
+
+
+def test_who_stands_still_in_its_turn_gives_it_up(
+    two: tuple[Store, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lake_session, "ADDING_S", 1)
+    one, other = two
+    assert isinstance(other, LakeStore)
+    turns, begun, over = other._turns, threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        with turns._in_line():
+            begun.set()
+            assert over.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        standing = pool.submit(stand_still)
+        try:
+            assert begun.wait(60)
+            one.transact(lambda con: False, deletes=True)
+        finally:
+            over.set()
+        standing.result()
