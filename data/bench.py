@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -12,6 +11,7 @@ import polars as pl
 
 from data.asked import asked
 from data.errors import CommandError
+from data.moment import utc_now
 from data.store import Store
 from parsers import records
 
@@ -27,37 +27,40 @@ _MAPS: records.Schema = {
 
 def known_file(con: duckdb.DuckDBPyConnection, content: str) -> dict[str, Any] | None:
     """The latest row of bench_files with this content (SHA-256); None if it was never read."""
-    rows = con.sql(
+    rows = asked(
+        con,
         'SELECT * FROM bench_files WHERE content = $content ORDER BY "at" DESC LIMIT 1',
-        params={"content": content},
-    ).pl()
+        {"content": content},
+    )
     return rows.row(0, named=True) if rows.height else None
 
 
 def latest(con: duckdb.DuckDBPyConnection, bench_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What stands of these points, by bench_id: columns of BENCH_RESULTS."""
-    rows = con.sql(
+    rows = asked(
+        con,
         "SELECT * FROM bench_results WHERE list_contains($ids, bench_id) "
         "QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY seq DESC) = 1",
-        params={"ids": list(bench_ids)},
-    ).pl()
+        {"ids": list(bench_ids)},
+    )
     return {row["bench_id"]: row for row in rows.to_dicts()}
 
 
 def of_file(con: duckdb.DuckDBPyConnection, bench_file: str) -> list[dict[str, Any]]:
     """What stands of the points of a file."""
-    rows = con.sql(
+    rows = asked(
+        con,
         "SELECT * FROM bench_results "
         "QUALIFY row_number() OVER (PARTITION BY bench_id ORDER BY seq DESC) = 1 "
         "AND bench_file = $bench_file",
-        params={"bench_file": bench_file},
-    ).pl()
+        {"bench_file": bench_file},
+    )
     return rows.to_dicts()
 
 
 def add(store: Store, results: pl.DataFrame, files: Sequence[Mapping[str, Any]]) -> None:
     """Store points and the files they came from, all or nothing."""
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     read = records.frame([{**file, "at": now} for file in files], _FILES)
 
     def work(con: duckdb.DuckDBPyConnection) -> bool:
@@ -84,7 +87,7 @@ def map_column(store: Store, header: str, name: str, unit: str | None) -> None:
         raise CommandError(
             f"{name!r} is no column of a benchmark; `servescope bench --help` names them"
         )
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     row = {"header": header, "name": name, "unit": unit, "at": now}
 
     def work(con: duckdb.DuckDBPyConnection) -> bool:
@@ -118,13 +121,14 @@ def files_with(con: duckdb.DuckDBPyConnection, header: str) -> list[str]:
 
 def points(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str] = ()) -> pl.DataFrame:
     """All points, or those of these runs: columns of the view bench_points and run_label."""
-    return con.sql(
+    return asked(
+        con,
         "SELECT p.*, r.label AS run_label FROM bench_points p "
         "LEFT JOIN runs r ON r.run_id = p.run_id "
         "WHERE len($run_ids) = 0 OR list_contains($run_ids, p.run_id) "
         "ORDER BY coalesce(p.label, p.bench_file), p.bench_file, p.position, p.bench_id",
-        params={"run_ids": list(run_ids)},
-    ).pl()
+        {"run_ids": list(run_ids)},
+    )
 
 
 def counts(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:

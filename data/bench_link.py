@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -14,6 +14,7 @@ import polars as pl
 from data import bench, bench_join, queries, token_check
 from data import windows as w
 from data.bench_join import Match, Server
+from data.moment import utc_now
 from data.run_samples import run_samples
 from data.store import Store
 from parsers import records
@@ -159,7 +160,7 @@ def _window(
     run_ids: Sequence[str] | None,
 ) -> dict[str, Any] | None:
     """The row of bench_windows of one point; None if it was found nowhere."""
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     base = {"bench_id": row["bench_id"], "at": now}
     if match is None:
         if not run_ids:

@@ -7,6 +7,8 @@ from typing import Final
 import duckdb
 import polars as pl
 
+from data.asked import asked
+
 # What a fault or a warning is about, from the words of its line: the lane it stands in.
 _LANES: Final = """CASE
     WHEN class <> 'fault' THEN class
@@ -70,7 +72,7 @@ def incidents(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     evidence (the quoted line of the root), frame, rank, source_id, line_no, byte_offset; and of
     the run label, engine, engine_version, started_at, end_state.
     """
-    return con.sql(_INCIDENTS).pl()
+    return asked(con, _INCIDENTS)
 
 
 def harmless(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
@@ -80,4 +82,4 @@ def harmless(con: duckdb.DuckDBPyConnection) -> pl.DataFrame:
     first_ts, last_ts, count, evidence, source_id, line_no, byte_offset; and of the run label,
     engine, engine_version, started_at.
     """
-    return con.sql(_HARMLESS).pl()
+    return asked(con, _HARMLESS)

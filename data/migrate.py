@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 
 from data import compact
 from data.errors import StoreError
+from data.moment import utc_now
 
 HERE = Path(__file__).parent
 _TABLES = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
@@ -122,7 +122,7 @@ def _step(con: duckdb.DuckDBPyConnection, script: Path, version: int) -> None:
     con.execute("BEGIN TRANSACTION")
     try:
         con.execute(script.read_text())
-        now = datetime.now(UTC).replace(tzinfo=None)  # now() makes DuckDB load its calendar
+        now = utc_now()  # its own now() makes DuckDB load a calendar
         con.execute(f"INSERT INTO schema_version VALUES ({version}, '{now}')")
         con.execute("COMMIT")
     except duckdb.Error:

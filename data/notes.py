@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Final
 
 import duckdb
 
+from data.moment import utc_now
 from data.store import Store
 
 TAG_LENGTH: Final = 40
@@ -98,7 +98,7 @@ def _append(con: duckdb.DuckDBPyConnection, run_id: str, change: Change) -> bool
         "INSERT INTO run_notes SELECT $run_id, coalesce(max(seq), 0) + 1, $at, $label, $tags, "
         "$note, $archived, $baseline FROM run_notes WHERE run_id = $run_id",
         {
-            "run_id": run_id, "at": datetime.now(UTC).replace(tzinfo=None), "label": new.label,
+            "run_id": run_id, "at": utc_now(), "label": new.label,
             "tags": list(new.tags), "note": new.note, "archived": new.archived,
             "baseline": new.baseline,
         },

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import duckdb
@@ -18,6 +18,7 @@ from data.compact import TABLES
 from data.errors import CommandError
 from data.fold import fold
 from data.literal import literal
+from data.moment import utc_now
 from data.store import Store
 
 # Of a transaction, for the length of which the collectors of a lake wait: about two seconds of the
@@ -41,7 +42,7 @@ def compact(store: Store, keep_days: float) -> Compacted:
     the space back. Others go on reading and appending meanwhile."""
     if not 1 <= keep_days <= 36_500:
         raise CommandError(f"compact: --keep is 1 to 36,500 days, not {keep_days:g}")
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     before = (now - timedelta(days=keep_days)).replace(second=0, microsecond=0)
     size = store.size_bytes()
     with store.cursor() as con:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import duckdb
+
+from data.moment import utc_now
 
 NOTED_EVERY_S: Final = 20 * 3600.0
 GROWTH_DAYS: Final = 7.0
@@ -25,7 +27,7 @@ class Growth:
 
 def note_size(con: duckdb.DuckDBPyConnection, size: int) -> bool:
     """Keep the size of now, for `growth`; nothing of it is new to a reader."""
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     con.execute(f"INSERT INTO store_sizes VALUES ('{now}', {size})")
     return False
 
@@ -35,12 +37,12 @@ def noted_s_ago(con: duckdb.DuckDBPyConnection) -> float:
     row = con.execute('SELECT max("at") FROM store_sizes').fetchone()
     if row is None or row[0] is None:
         return float("inf")
-    return float((datetime.now(UTC).replace(tzinfo=None) - row[0]).total_seconds())
+    return float((utc_now() - row[0]).total_seconds())
 
 
 def growth(con: duckdb.DuckDBPyConnection, size: int) -> Growth:
     """What came since the earliest size kept within GROWTH_DAYS."""
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     row = con.execute(
         f'SELECT min("at"), arg_min(bytes, "at") FROM store_sizes '
         f"WHERE \"at\" >= '{now - timedelta(days=GROWTH_DAYS)}'"

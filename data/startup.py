@@ -14,6 +14,8 @@ from typing import Any, Final
 import duckdb
 import polars as pl
 
+from data.asked import asked
+
 UNTIL_READY: Final = "until the ready line"
 # The stage that a title of an event belongs to, and the words of lines that open it.
 _STAGES: Final = (
@@ -115,19 +117,21 @@ def _merged(rows: pl.DataFrame) -> pl.DataFrame:
 
 def earlier(con: duckdb.DuckDBPyConnection, card: Mapping[str, Any]) -> list[pl.DataFrame]:
     """The waterfalls of the latest other starts of the same engine and model."""
-    runs = con.sql(
+    runs = asked(
+        con,
         "SELECT run_id, started_at, ready_at FROM runs WHERE run_id <> $run_id "
         "AND engine = $engine AND model IS NOT DISTINCT FROM $model "
         "AND ready_at > started_at ORDER BY started_at DESC LIMIT $most",
-        params={
+        {
             "run_id": card["run_id"], "engine": card["engine"], "model": card["model"],
             "most": _OTHERS,
         },
-    ).pl()  # fmt: skip
-    events = con.sql(
+    )  # fmt: skip
+    events = asked(
+        con,
         "SELECT * FROM events WHERE list_contains($runs, run_id) AND list_contains($kinds, kind)",
-        params={"runs": runs["run_id"].to_list(), "kinds": list(_KINDS)},
-    ).pl()
+        {"runs": runs["run_id"].to_list(), "kinds": list(_KINDS)},
+    )
     return [
         waterfall(run, events.filter(pl.col("run_id") == run["run_id"]))
         for run in runs.iter_rows(named=True)

@@ -11,7 +11,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -24,6 +23,7 @@ from data.handing import Stream, without_pandas
 from data.lake_place import LakePlace, is_lake
 from data.late import Recent
 from data.literal import literal
+from data.moment import utc_now
 from data.prepared import BatchLike, Prepared, prepare
 from data.readers import Readers
 from parsers.records import joined
@@ -250,7 +250,7 @@ class Store(ABC):
             ).fetchone()
             if latest != (kind, location, label, zone):
                 values = ", ".join(map(literal, (source_id, kind, location, label, zone)))
-                con.execute(f"INSERT INTO sources VALUES ({values}, '{_now()}')")
+                con.execute(f"INSERT INTO sources VALUES ({values}, '{utc_now()}')")
             return False
 
         self.transact(work)
@@ -359,7 +359,7 @@ class Store(ABC):
         return f"{places} AND ts BETWEEN '{first}' AND '{last}'" if first is not None else places
 
     def _insert_checkpoints(self, checkpoints: Sequence[Checkpoint]) -> None:
-        now = _now()
+        now = utc_now()
         rows = [
             f"({', '.join(literal(getattr(new, name)) for name in COLUMNS)}, '{new.at or now}')"
             for new in checkpoints
@@ -373,7 +373,3 @@ class Store(ABC):
             )
         if texts:
             self._writer.execute(f"INSERT INTO checkpoint_texts VALUES {', '.join(texts)}")
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from data.checkpoints import Checkpoint
 from data.errors import SourceError
+from data.moment import utc_now
 from data.store import Store
 from ingest import status
 from ingest.claims import Claims
@@ -109,7 +110,7 @@ class Follower(Worker):
         return reading.file.change_mark() != self._mark and reading.file.size() > 0
 
     def _check_path(self, reading: Reading) -> None:
-        now = _now()
+        now = utc_now()
         target = self._place.newest()
         there = reading.file.is_at(target) if target is not None else None
         if there is None:
@@ -127,7 +128,7 @@ class Follower(Worker):
         `news`: what happened to the file before, as kind and detail of a note.
         """
         self._greet()
-        self._seen = _now()
+        self._seen = utc_now()
         target = self._place.newest()
         if target is None or self._place.size_of(target) is None:
             self._board.set(state=status.WAITING, error=None, retry_at=None)
@@ -280,7 +281,3 @@ class Follower(Worker):
     def _release(self, file: LogFile) -> None:
         self._claims.release(file)
         file.close()
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 import polars as pl
 
 from data.checkpoints import Checkpoint
+from data.moment import utc_now
 from data.prepared import Prepared
 from ingest.blocks import Block
 from ingest.pipeline import Batch, Pipeline
@@ -54,7 +55,7 @@ class Ledger:
         self._notes.append(
             {
                 "source_id": self._source_id, "file_id": file_id,
-                "byte_offset": offset, "at": datetime.now(UTC).replace(tzinfo=None),
+                "byte_offset": offset, "at": utc_now(),
                 "kind": kind, "n": n, "detail": detail,
             }
         )  # fmt: skip
@@ -77,7 +78,7 @@ class Ledger:
             seq=self.seq, byte_offset=offset, line_no=pipeline.line_no,
             fingerprint=mark.head, fingerprint_len=mark.head_len, tail_hash=mark.tail,
             state=state, finished=finished, new_texts=new, after=self._stored_seq,
-            at=self.read_at or datetime.now(UTC).replace(tzinfo=None),
+            at=self.read_at or utc_now(),
         )  # fmt: skip
         self._stored_seq = self.seq
         ended, self._line_no = pipeline.line_no - self._line_no, pipeline.line_no

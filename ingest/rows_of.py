@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import polars as pl
 
+from data.moment import utc_now
 from ingest.runs import Run
 from parsers import records
 from parsers import requests as request_lines
@@ -72,7 +73,7 @@ def requests(
 def damaged(place: Mapping[str, str], lines: Sequence[Damaged]) -> pl.DataFrame:
     """Lines that could not be read: one row a shape, where it came first, and how often."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    now = datetime.now(UTC).replace(tzinfo=None)
+    now = utc_now()
     for line in sorted(lines, key=lambda line: line.off):
         form = shape(redact_text(line.text[:_SHAPE_CHARS]))
         row = {**place, "byte_offset": line.off, "at": now, "n": 0}

@@ -30,7 +30,7 @@ def test_a_turn_long_before_the_next_look(tmp_path: Path, monkeypatch: pytest.Mo
     hour_ago = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
     with closing(Process(tmp_path / "s.duckdb", gather=1 << 20)) as process:
         log = tmp_path / "logs" / "server.log"
-        monkeypatch.setattr(follower, "_now", lambda: hour_ago)
+        monkeypatch.setattr(follower, "utc_now", lambda: hour_ago)
         world = World(log, process=process, location=str(log))
         world.write()
         world.poll()

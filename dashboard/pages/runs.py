@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -13,13 +12,14 @@ from dashboard import links, notes_form, run_search, run_shapes, run_table, sele
 from dashboard.context import current
 from dashboard.guard import guarded
 from data import bench, export, queries
+from data.moment import utc_now
 
 
 @guarded
 def page() -> None:
     """The search, the table, and what can be done with the selected runs."""
     with current().store.cursor() as con:
-        now = datetime.now(UTC).replace(tzinfo=None)
+        now = utc_now()
         every = run_table.with_states(queries.runs_table(con), now)
         every = every.join(bench.counts(con), on="run_id", how="left")
     if every.is_empty():

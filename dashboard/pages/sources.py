@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import available_timezones
 
@@ -14,6 +13,7 @@ from dashboard.context import SourceStatus, current
 from dashboard.guard import guarded
 from data import space
 from data.errors import ServescopeError
+from data.moment import utc_now
 from data.names import tame
 
 ADDRESSES: Final = """\
@@ -40,7 +40,7 @@ def _size() -> str:
     store = current().store
     with store.cursor() as con:
         grown = space.growth(con, store.size_bytes())
-    return space.in_words(grown, datetime.now(UTC).replace(tzinfo=None))
+    return space.in_words(grown, utc_now())
 
 
 @guarded
