@@ -99,7 +99,8 @@ def test_a_folder_that_is_unmounted_while_others_write_is_not_written_to(
         files.rmdir()  # nothing was written
         with pytest.raises(StoreError, match=told):
             store.append(lines, None)
-        away.rename(files)
+        shutil.copytree(away, files)  # mounted again: to the system another folder
+        shutil.rmtree(away)
         store.append(lines, None)
         monkeypatch.setattr(store, "_insert_checkpoints", unmount)  # in the midst of an append
         for write in (partial(store.append, lines, None), partial(store.transact, unmount)):
