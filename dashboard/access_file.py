@@ -111,7 +111,9 @@ def _oidc(values: Mapping[str, Any]) -> Access:
     if not auth["redirect_uri"].endswith(_CALLBACK):
         raise AccessError(f"[auth] redirect_uri does not end with {_CALLBACK}")
     if find_spec("authlib") is None or find_spec("httpx") is None:
-        raise AccessError("[auth] needs two more packages: pip install 'servescope[login]'")
+        raise AccessError(
+            "[auth] needs two more packages: pip install '.[login]' in Servescope's folder"
+        )
     url = values.get("url", auth["redirect_uri"].removesuffix(_CALLBACK))
     return Access(url=url, hosts=(_host(url),), oidc=auth)
 

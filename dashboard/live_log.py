@@ -13,6 +13,7 @@ import streamlit as st
 from dashboard import log_list, words
 from dashboard.charts import series
 from dashboard.context import Context, LogLine, SourceStatus
+from dashboard.followed import Remote
 from dashboard.log_list import Row
 from data import log_places
 from data.errors import ServescopeError
@@ -71,6 +72,10 @@ def excerpt(context: Context, run_id: str, status: SourceStatus | None) -> Excer
     if moment is None:
         if status is None:
             return Excerpt([], excuse="Click a point of a chart to read the log of that moment.")
+        if isinstance(status, Remote):
+            return Excerpt(
+                [], excuse="The lines themselves are where the log is; they are not stored."
+            )
         lines = context.supervisor.lines(status.source_id, _END_LINES)
         return Excerpt(lines, excuse="No line has arrived since Servescope started.")
     held = st.session_state.get("log_around")

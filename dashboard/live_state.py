@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import streamlit as st
 
-from dashboard import sentences
+from dashboard import followed, sentences
 from dashboard.context import Context, SourceStatus
+from dashboard.followed import Remote
 from dashboard.live_log import Excerpt
 from dashboard.picture import Picture
 from dashboard.sentences import Badge
@@ -80,7 +81,7 @@ def choices(context: Context) -> dict[str, str]:
     names, newest = _runs(context)
     latest = {
         f"{LATEST}{status.source_id}": sentences.source_name(status.source_id, status.label)
-        for status in context.supervisor.status()
+        for status in followed.sources(context)
         if status.source_id in newest
     }
     return {key: f"{name}, latest start" for key, name in latest.items()} | names
@@ -119,7 +120,8 @@ def _named(
 
 def status_of(context: Context, card: Mapping[str, Any]) -> SourceStatus | None:
     """The state of the run's source, while this run is the one being written."""
-    for status in context.supervisor.status():
+    _, newest = _runs(context)
+    for status in followed.sources(context, newest):
         if status.source_id == card["source_id"] and status.run_id in (None, card["run_id"]):
             return status
     return None
@@ -135,16 +137,18 @@ def age_s(status: SourceStatus | None) -> float | None:
 _seen: dict[str, tuple[datetime, float]] = {}
 
 
-def quiet_s(run_id: str, last_ts: datetime, line_age_s: float | None) -> float:
+def quiet_s(run_id: str, last_ts: datetime, status: SourceStatus | None) -> float:
     """Seconds since the run's last sample arrived.
 
     Counted on this machine's clock, since a log's clock has no zone. A sample that was not seen
     before is taken to be as old as the source's last line: it may be of a log that was written
-    yesterday and is being read now.
+    yesterday and is being read now. Of a line that another machine has stored that is only told
+    by its clock, so one that comes while we look is new.
     """
     now = time.monotonic()
     known = _seen.get(run_id)
     if known is None or known[0] != last_ts:
+        age = None if known and isinstance(status, Remote) else age_s(status)
         unknown = 0.0 if known else float("inf")
-        known = _seen[run_id] = (last_ts, now - (unknown if line_age_s is None else line_age_s))
+        known = _seen[run_id] = (last_ts, now - (unknown if age is None else age))
     return now - known[1]

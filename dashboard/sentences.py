@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from dashboard import words
 from dashboard.context import SourceStatus
+from dashboard.followed import Remote
 from data.card import source_name as file_name
 from data.names import tame
 from data.run_curves import LiveTiles
@@ -38,6 +39,7 @@ _READING: Final[dict[str, tuple[str, Colour]]] = {
     "ended": (":material/stop:", "gray"),
     "error": (":material/error:", "red"),
     "stopped": (":material/pause:", "gray"),
+    "not followed": (":material/link_off:", "orange"),
 }
 _ENDED: Final[dict[str, tuple[str, str, Colour]]] = {
     "stopped": ("server stopped", ":material/stop_circle:", "gray"),
@@ -211,6 +213,9 @@ def age(status: SourceStatus | None, age_s: float | None) -> str:
     """How old the last line is and how much is still unread."""
     if status is None:
         return "nothing more is read of it"
+    if isinstance(status, Remote):
+        who = f"followed by {tame(status.by)}" if status.by else "followed by nobody now"
+        return who if age_s is None else f"{who}, last line stored {words.ago(age_s)}"
     last = "no line since Servescope started" if age_s is None else f"last line {words.ago(age_s)}"
     unfinished = ", an unfinished last line" if status.unfinished_line else ""
     return f"{last}, {words.size(status.lag_bytes)} behind{unfinished}"

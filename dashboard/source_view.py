@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dashboard import words
+from dashboard import sentences, words
 from dashboard.context import SourceStatus
+from dashboard.followed import Remote
 
 ENGINES: Final = {"sglang": "SGLang", "vllm": "vLLM"}
 
@@ -25,6 +26,9 @@ def headline(sources: Sequence[SourceStatus]) -> str:
 def facts(source: SourceStatus) -> str:
     """The line under a source: its file, how far behind, its last line, its tags."""
     now = datetime.now(UTC)
+    age = (now - source.last_line_at).total_seconds() if source.last_line_at else None
+    if isinstance(source, Remote):
+        return sentences.age(source, age)
     parts = []
     if source.path and source.path != source.source_id:
         parts.append(source.path)
@@ -35,7 +39,6 @@ def facts(source: SourceStatus) -> str:
         parts.append(behind)
     elif source.last_line_at is not None:
         parts.append("all stored" + (" but an unfinished last line" * source.unfinished_line))
-    age = (now - source.last_line_at).total_seconds() if source.last_line_at else None
     parts.append(f"last line {words.ago(age)}" if age is not None else "no line yet")
     if source.tags:
         parts.append(f"tags: {', '.join(source.tags)}")

@@ -123,7 +123,9 @@ def _load(con: duckdb.DuckDBPyConnection, extension: str) -> None:
     try:
         package = importlib.import_module(f"duckdb_extension_{extension}")
     except ImportError as error:
-        raise StoreError(f"needs {error.name}: pip install 'servescope[fleet]'") from error
+        raise StoreError(
+            f"needs {error.name}: pip install '.[fleet]' in Servescope's folder"
+        ) from error
     folder = Path(str(package.__file__)).parent / "extensions" / f"v{duckdb.__version__}"
     con.execute(f"LOAD {literal(str(folder / f'{extension}.duckdb_extension'))}")
 

@@ -28,14 +28,21 @@ DELETING_S, ADDING_S = 60, 15
 # Nothing but a long upkeep holds a lock for long; a process that stands still may hold it for ever.
 LOCK_WAIT_S = 120
 # An advisory lock of 64 bits is shown as two halves.
-_HOLDER = """
-SELECT min(a.application_name), min(a.pid),
-    min(coalesce(a.client_hostname, host(a.client_addr))),
-    min(to_char(a.backend_start AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"'))
+_LOCKS = """
 FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
     AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    AND (l.classid::bigint << 32) | l.objid::bigint = {key}
+"""
+_NUMBER = "((l.classid::bigint << 32) | l.objid::bigint)"
+_HOLDER = f"""
+SELECT min(a.application_name), min(a.pid),
+    min(coalesce(a.client_hostname, host(a.client_addr))),
+    min(to_char(a.backend_start AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"'))
+{_LOCKS} AND {_NUMBER} = {{key}}
+"""
+_OTHERS = f"""
+SELECT coalesce(json_object_agg({_NUMBER}, a.application_name), '{{}}')
+{_LOCKS} AND a.pid <> pg_backend_pid()
 """
 # What libpq says where the server answers, but not to us.
 _REFUSED_LOGIN = re.compile(
@@ -177,6 +184,12 @@ class LakeSession:
         where = f" from {host}" if host else ""
         who = program or "another process"
         return f"{who} (connection {pid}{where}, since {since})" if pid else "another process"
+
+    def others(self) -> dict[int, str]:
+        """Who holds which locks, by their numbers (`key`), but for this session."""
+        (held,) = self.ask(_OTHERS)
+        assert isinstance(held, dict)
+        return {int(number): str(name) for number, name in held.items()}
 
     def now(self) -> datetime:
         """What PostgreSQL's clock says: it stamps every commit, ours may be wrong."""

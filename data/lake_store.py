@@ -16,6 +16,7 @@ import duckdb
 
 from data import lake, lake_fence, lake_told
 from data.checkpoints import Checkpoint
+from data.elsewhere import Elsewhere, followed, lock_of
 from data.errors import BusyError, ConflictError, StoreError
 from data.lake_fence import DELETING
 from data.lake_folder import Folder
@@ -56,6 +57,8 @@ class LakeStore(Store):
         self._adding = contextlib.ExitStack()  # of the open transaction of an import
         self._looked = (float("-inf"), 0)
         self._looking = threading.Lock()
+        self._elsewhere: tuple[float, list[Elsewhere]] = (float("-inf"), [])
+        self._asking = threading.Lock()
         self._mending = threading.Lock()
         self._patience = Patience(place.name)
         self._turns = Turns(place, self._patience)
@@ -185,10 +188,10 @@ class LakeStore(Store):
         if time.monotonic() - self._held_at.get(source_id, float("-inf")) < HELD_S:
             return
         with self._patience.asked():
-            is_ours = self._session.hold(f"source {source_id}")
+            is_ours = self._session.hold(lock_of(source_id))
         if not is_ours:
             raise StoreError(
-                f"{source_id}: {self._session.holder(f'source {source_id}')} follows it into this "
+                f"{source_id}: {self._session.holder(lock_of(source_id))} follows it into this "
                 "store; stop that one, or leave the source out here"
             )
         self._held_at[source_id] = time.monotonic()
@@ -196,7 +199,17 @@ class LakeStore(Store):
     def let_go(self, source_id: str) -> None:
         """Say that we read it no longer."""
         self._held_at.pop(source_id, None)
-        self._session.release(f"source {source_id}")
+        self._session.release(lock_of(source_id))
+
+    def elsewhere(self) -> list[Elsewhere]:
+        """What other processes follow into this store, or did since it was opened."""
+        with self._asking:
+            at, known = self._elsewhere
+            if time.monotonic() - at >= HELD_S:
+                with contextlib.suppress(duckdb.Error, StoreError), self.cursor() as con:
+                    known = followed(con, self._session.others(), known)
+                self._elsewhere = (time.monotonic(), known)
+            return known
 
     @contextlib.contextmanager
     def upkeep(self) -> Iterator[None]:

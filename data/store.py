@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import polars as pl
@@ -27,6 +28,9 @@ from data.moment import utc_now
 from data.prepared import BatchLike, Prepared, prepare
 from data.readers import Readers
 from parsers.records import joined
+
+if TYPE_CHECKING:
+    from data.elsewhere import Elsewhere
 
 # DuckDB would fetch an extension over the network by itself.
 NO_NETWORK: dict[str, str | bool | int | float | list[str]] = {
@@ -85,7 +89,7 @@ class Store(ABC):
                 from data.lake_store import LakeStore  # the client of PostgreSQL loads slowly
             except ImportError as error:
                 raise StoreError(
-                    f"a store of many machines needs {error.name}: pip install 'servescope[fleet]'"
+                    f"this store needs {error.name}: pip install '.[fleet]' in Servescope's folder"
                 ) from error
             return LakeStore.at(LakePlace.parse(str(location)), bulk=bulk)
         from data.file_store import FileStore
@@ -115,6 +119,10 @@ class Store(ABC):
 
     def let_go(self, source_id: str) -> None:  # noqa: B027
         """Say that we read it no longer."""
+
+    def elsewhere(self) -> list[Elsewhere]:
+        """What other processes follow into this store: of a file, nothing."""
+        return []
 
     def upkeep(self) -> contextlib.AbstractContextManager[None]:
         """While this lasts no other process folds, merges or rolls up."""

@@ -10,6 +10,8 @@ from data import checkpoints
 from data.checkpoints import Checkpoint
 from data.errors import SourceError
 from data.store import Store
+from ingest.sources import host
+from ingest.sources.address import SSH
 from ingest.sources.command import is_command
 from ingest.sources.log_file import LogFile, Place
 from ingest.sources.places import place_of
@@ -66,6 +68,8 @@ def around(store: Store, file_id: str, byte_offset: int, line_no: int) -> list[L
         checkpoint = checkpoints.latest(con, file_id)
     if checkpoint is None or checkpoint.path == "-" or is_command(checkpoint.path):
         raise SourceError("This log came from a command or a pipe; it cannot be read again.")
+    if not checkpoint.path.startswith(SSH) and not host.is_here(checkpoint.path):
+        raise SourceError(f"{checkpoint.path}: lies on that machine; its lines are read there.")
     with closing(place_of(checkpoint.path)) as place, closing(_same(place, checkpoint)) as file:
         start = max(0, byte_offset - _BEFORE_BYTES)
         before = file.read(start, byte_offset - start)

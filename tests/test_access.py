@@ -119,7 +119,7 @@ def test_sign_in_without_its_packages_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboard.access_file.find_spec", lambda name: None)
-    with pytest.raises(AccessError, match=r"pip install 'servescope\[login\]'"):
+    with pytest.raises(AccessError, match=r"pip install '\.\[login\]'"):
         read(written(tmp_path, oidc_text()))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any
 
 import pytest
 
 from dashboard import live_state, sentences, words
+from dashboard.followed import Remote
 from data.names import tame
 from data.run_curves import LiveTiles
 from ingest.status import SourceStatus
@@ -198,9 +199,31 @@ def test_missing_ranks_are_said() -> None:
 
 def test_a_sample_not_seen_before_is_as_old_as_the_last_line() -> None:
     """A log of yesterday that is read under an open page is not a server at work."""
-    early, late = datetime(2026, 4, 1, 10, 0), datetime(2026, 4, 1, 10, 5)
+    early, late = (datetime(2026, 4, 1, 10, minute) for minute in (0, 5))
     live_state._seen.clear()
     assert live_state.quiet_s("a", early, None) == inf  # nothing reads it: a past run
-    assert live_state.quiet_s("b", early, 0.0) < 60
-    assert live_state.quiet_s("b", late, 72_000.0) >= 72_000
-    assert live_state.quiet_s("b", late, 1.0) >= 72_000  # a line, but no sample
+    assert live_state.quiet_s("b", early, followed(0.0)) < 60
+    assert live_state.quiet_s("b", late, followed(72_000.0)) >= 72_000
+    assert live_state.quiet_s("b", late, followed(1.0)) >= 72_000  # a line, but no sample
+    # Of another machine, whose clock is 20 hours behind: what comes while we look is new.
+    assert live_state.quiet_s("c", early, elsewhere(72_000.0)) >= 72_000
+    assert live_state.quiet_s("c", late, elsewhere(72_000.0)) < 60
+
+
+def followed(age_s: float) -> SourceStatus:
+    """A source whose last line is so old."""
+    return SourceStatus("/log", None, last_line_at=datetime.now(UTC) - timedelta(seconds=age_s))
+
+
+def elsewhere(age_s: float, by: str | None = "process 7 on gpu1") -> Remote:
+    """The same, followed by another process."""
+    moment = datetime.now(UTC) - timedelta(seconds=age_s)
+    return Remote("gpu1:/log", None, "r1", by, moment, "following" if by else "not followed")
+
+
+def test_who_follows_a_source_elsewhere_is_said() -> None:
+    assert sentences.age(elsewhere(3.2), 3.2) == (
+        "followed by process 7 on gpu1, last line stored 3 s ago"
+    )
+    assert sentences.age(elsewhere(3.2, by=None), None) == "followed by nobody now"
+    assert sentences.reading(elsewhere(3.2, by=None)).word == "not followed"

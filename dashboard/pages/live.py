@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import streamlit as st
 
-from dashboard import against, crosshair, figure_block, live_log, live_state, sentences, words
+from dashboard import (
+    against,
+    crosshair,
+    figure_block,
+    followed,
+    live_log,
+    live_state,
+    sentences,
+    words,
+)
 from dashboard.charts import series
 from dashboard.context import Context, SourceStatus, current
 from dashboard.guard import guarded
@@ -22,7 +31,7 @@ def page() -> None:
     context = current()
     top = st.container(key="top")
     choices = live_state.choices(context)
-    every = "1s" if context.supervisor.status() else None
+    every = "1s" if followed.may_change(context) else None
     if not choices:
         with top:
             st.fragment(_wait, run_every=every)()
@@ -76,8 +85,7 @@ def _view(context: Context, choice: str, window: str) -> View:
     status = live_state.status_of(context, shown.card)
     quiet_s = 0.0
     if shown.tiles is not None:
-        age_s = live_state.age_s(status)
-        quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, age_s)
+        quiet_s = live_state.quiet_s(run_id, shown.tiles.last_ts, status)
     idle = shown.tiles is not None and sentences.is_idle(shown.tiles, quiet_s)
     return View(
         (choice, window), run_id, shown, sentences.headline(shown.card, shown.tiles, quiet_s),
@@ -105,7 +113,7 @@ def _choose(context: Context, choices: dict[str, str]) -> tuple[str, str]:
     right.button(
         "Go on" if is_paused else "Pause", key="pause", width="stretch",
         icon=":material/play_arrow:" if is_paused else ":material/pause:",
-        on_click=live_state.pause_or_go_on, disabled=not context.supervisor.status(),
+        on_click=live_state.pause_or_go_on, disabled=not followed.may_change(context),
         help="What is shown stands still; reading the log goes on.",
     )  # fmt: skip
     if choice != options[0]:
@@ -125,7 +133,7 @@ def _strip(view: View, status: SourceStatus | None) -> None:
 
 
 def _nothing_yet(context: Context) -> None:
-    sources = context.supervisor.status()
+    sources = followed.sources(context)
     if not sources:
         st.subheader("Nothing to show yet.", anchor=False)
         st.info(

@@ -8,8 +8,9 @@ from zoneinfo import available_timezones
 
 import streamlit as st
 
-from dashboard import sentences, source_view, words
+from dashboard import followed, sentences, source_view, words
 from dashboard.context import SourceStatus, current
+from dashboard.followed import Remote
 from dashboard.guard import guarded
 from data import space
 from data.errors import ServescopeError
@@ -32,7 +33,11 @@ def page() -> None:
     """The list, looked at anew every second, and the form for one more."""
     st.fragment(_list, run_every="1s")()
     st.caption(words.plain(_size()))
-    with st.expander("Add a source", expanded=not current().supervisor.status(), key="add"):
+    if current().store.read_only:
+        st.caption("This dashboard may only read the store: logs come into it by collectors.")
+        return
+    none = not followed.sources(current())
+    with st.expander("Add a source", expanded=none, key="add"):
         _form()
 
 
@@ -45,9 +50,9 @@ def _size() -> str:
 
 @guarded
 def _list() -> None:
-    sources = current().supervisor.status()
+    sources = followed.sources(current())
     st.subheader(words.plain(source_view.headline(sources)), anchor=False)
-    if not sources:
+    if not sources and not current().store.read_only:
         st.info("Add a log below: test it first, and see what is found there.")
     for source in sources:
         _source(source)
@@ -65,8 +70,9 @@ def _source(source: SourceStatus) -> None:
         st.caption(words.plain(source_view.facts(source)))
         if source.error:
             st.error(words.plain(source.error), icon=":material/error:")
-        with st.container(horizontal=True):
-            _buttons(source, key)
+        if not isinstance(source, Remote):
+            with st.container(horizontal=True):
+                _buttons(source, key)
 
 
 def _buttons(source: SourceStatus, key: str) -> None:
