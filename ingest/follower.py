@@ -48,11 +48,10 @@ class Follower(Worker):
         claims: Claims,
         pace: Pace | None = None,
     ) -> None:
-        super().__init__(source, store, board)
+        super().__init__(source, store, writer, board)
         self._pace = pace or Pace()
         self._looked = False  # into new bytes, since the last pause
         self._place = place
-        self._writer = writer
         self._claims = claims
         self._feed = Feed(writer, board, self._stopping)
         self._zone_asked = source.zone is not None or not place.remote
@@ -71,7 +70,7 @@ class Follower(Worker):
     def turn(self) -> None:
         """Look once, and wait for a change."""
         self.poll()
-        self._backoff.reset()
+        self._works()
         looked, self._looked = self._looked, False
         self._stopping.wait(self._pace.pause_s(self._source.source_id, news=looked))
         self.wake.wait(POLL_S)

@@ -82,9 +82,8 @@ class StreamFollower(Worker):
         board: StatusBoard,
     ) -> None:
         """`command`: None stands for standard input."""
-        super().__init__(source, store, board)
+        super().__init__(source, store, writer, board)
         self._command = command
-        self._writer = writer
         self._feed = Feed(writer, board, self._stopping)
         self._output: Output | None = None
         self._connection = _connection(command.host) if command and command.host else None
@@ -139,7 +138,7 @@ class StreamFollower(Worker):
             said = (said + own)[-SAID_CHARS:]
             if data or block.skipped:
                 self._put(reading.take(Block(data, block.skipped)))
-                self._backoff.reset()
+                self._works()
         output, self._output = self._output, None
         return " ".join(said.decode(errors="replace").split()), output.end()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 
 from data.errors import (
+    AwayError,
     HostKeyError,
     LoginError,
     ServescopeError,
@@ -20,24 +20,30 @@ from ingest import status
 from ingest.backoff import Backoff
 from ingest.pipeline import SourceInfo
 from ingest.status import StatusBoard
+from ingest.telling import Telling
+from ingest.writer import Writer
 
 RETRY_S = 5.0
 STORE_RETRY_S = 1.0  # a store on another machine that comes back is soon up to date
 REFUSED_S = 30.0  # somebody has to do something about a key before it works
-_log = logging.getLogger(__name__)
 
 
 class Worker(threading.Thread, ABC):
     """One source being followed."""
 
-    def __init__(self, source: SourceInfo, store: Store, board: StatusBoard) -> None:
+    def __init__(
+        self, source: SourceInfo, store: Store, writer: Writer, board: StatusBoard
+    ) -> None:
         super().__init__(name=f"follow {source.source_id}", daemon=True)
         self.wake = threading.Event()
         self._stopping = threading.Event()
         self._source = source
         self._store = store
+        self._writer = writer
         self._board = board
         self._backoff = Backoff()
+        self._trouble = Telling(source.source_id)
+        self._store_away = False  # as far as this thread has seen
         self._broken: tuple[float, str] | None = None  # when the connection broke, and why
 
     def stop(self) -> None:
@@ -75,17 +81,34 @@ class Worker(threading.Thread, ABC):
 
     def _fail(self, error: Exception) -> None:
         state, delay = self._judge(error)
-        if isinstance(error, ServescopeError | OSError):
-            _log.error("%s: %s", self._source.source_id, error)
-            text = str(error)
-        else:
-            _log.exception("%s: reading failed", self._source.source_id)
-            text = f"{self._source.source_id}: reading failed ({type(error).__name__}: {error})"
+        text = self._tell(error)
         retry_at = datetime.now(UTC) + timedelta(seconds=delay)
         self._board.set(state=state, error=text, retry_at=retry_at)
         if self._let_go() and state == status.RECONNECTING:
             self._broken = time.monotonic(), text
         self._stopping.wait(delay)
+
+    def _tell(self, error: Exception) -> str:
+        """Say what failed, where that is news; the words for the board."""
+        name = self._source.source_id
+        if isinstance(error, AwayError):  # it is so for all sources
+            self._store_away = True
+            self._writer.tell_away(error)
+        elif isinstance(error, ServescopeError | OSError):
+            self._trouble.fails(f"{name}: {error}; it is tried again")
+        else:
+            text = f"{name}: reading failed ({type(error).__name__}: {error})"
+            self._trouble.fails(text, trace=error)
+            return text
+        return str(error)
+
+    def _works(self) -> None:
+        """What was tried has worked: the next failure is a first one."""
+        self._backoff.reset()
+        self._trouble.works()
+        if self._store_away:
+            self._store_away = False
+            self._writer.away.works()
 
     def _judge(self, error: Exception) -> tuple[str, float]:
         """The state that an error means, and the seconds to wait."""

@@ -12,6 +12,7 @@ from data.errors import AwayError, ConflictError, StoreError
 from data.store import Store
 from ingest.backoff import Backoff
 from ingest.ledger import Append
+from ingest.telling import Telling
 
 QUEUE_BYTES = 32 << 20
 # Live lines never wait behind the blocks of a source that catches up: they may enter a full queue,
@@ -38,10 +39,15 @@ class Writer:
     into one transaction.
     `retry`: what fails is tried again until it is stored or the writer stops (a full disk may be
     freed); without it the first failure ends the work and `put` raises it.
+
+    Attributes:
+        away: tells that the store's server is away, whoever notices.
     """
 
     def __init__(self, store: Store, *, retry: bool, gather: int = 0) -> None:
         self.error: StoreError | None = None
+        self.away = Telling(store.name)
+        self._wrong = Telling(store.name)  # what else the store says
         self._store = store
         self._retry = retry
         self._gather = gather
@@ -105,6 +111,10 @@ class Writer:
             known = file_id in self._refused
             self._refused.discard(file_id)
             return known
+
+    def tell_away(self, error: AwayError) -> None:
+        """The store's server is away, which it says in several ways: one line for all of them."""
+        self.away.fails(str(error), reason="away")
 
     def stop(self) -> None:
         """Commit what is queued (unless the store refuses) and end the thread."""
@@ -198,7 +208,7 @@ class Writer:
 
     def _commit(self, entries: list[Entry], *, more: bool) -> bool:
         """Store the entries; those that the store refuses for good are taken out of the list."""
-        backoff, told = Backoff(RETRY_S, MOST_RETRY_S), set[str]()
+        backoff = Backoff(RETRY_S, MOST_RETRY_S)
         while True:
             appends = [append for append, _, _ in entries]
             try:
@@ -213,18 +223,23 @@ class Writer:
                     continue
                 if not isinstance(error, StoreError):
                     error = StoreError(f"{self._store.name}: cannot store this ({error!r})")
-                # A server that goes says so in several ways; what else is wrong, each once.
-                reason = "away" if isinstance(error, AwayError) else str(error)
-                if self._retry and reason not in told:
-                    told.add(reason)
-                    _log.error("%s", error)
+                if self._retry:
+                    self._tell(error)
                 self.error = error
             else:
                 self.error = None
+                self.away.works()
+                self._wrong.works()
                 return True
             with self._change:
                 if not self._retry or self._change.wait_for(lambda: self._stopping, backoff.next()):
                     return False
+
+    def _tell(self, error: StoreError) -> None:
+        if isinstance(error, AwayError):
+            self.tell_away(error)
+        else:
+            self._wrong.fails(str(error))
 
     def _refuse(self, file_id: str, entries: list[Entry]) -> None:
         _log.warning("file %s has another reader; going on from its checkpoint", file_id)

@@ -114,7 +114,7 @@ def test_a_folder_that_is_unmounted_while_others_write_is_not_written_to(
         assert con.execute(count).fetchone() == (3600, 1200)
 
 
-def test_a_collector_tells_each_reason_why_nothing_is_stored_once(
+def test_a_collector_tells_each_reason_why_nothing_is_stored_once_and_when_it_goes_on(
     postgres: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = tmp_path / "files"
@@ -136,7 +136,8 @@ def test_a_collector_tells_each_reason_why_nothing_is_stored_once(
         writer.flush()
         writer.stop()
         assert con.execute("SELECT count(*) FROM samples").fetchone() == (10,)
-    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR", "WARNING"]
+    assert "goes on after" in caplog.records[-1].message
 
 
 def test_a_catalog_of_another_release(postgres: Postgres, tmp_path: Path) -> None:

@@ -144,6 +144,37 @@ def test_they_end_when_they_are_told_to(waiting: Waiting) -> None:
     assert "Traceback" not in waiting.up_said.read_text() + waiting.ingest_said.read_text()
 
 
+def test_a_server_that_goes_while_logs_are_followed_is_told_once_and_when_it_is_back(
+    away: Postgres, tmp_path: Path
+) -> None:
+    location, logs = away.lake(tmp_path / "files"), [tmp_path / f"{n}.log" for n in range(3)]
+    for log in logs:
+        append(log, sglang_boot() + decodes(0, 10))
+    with started(tmp_path, "ingest", *map(str, logs), "--store", location) as (ingest, said):
+        with Store.open(location) as store:
+            until(lambda: stored(store) == 30, WAIT_S)
+        begun = time.monotonic()
+        away.stop("immediate")
+        try:
+            for log in logs:
+                append(log, decodes(10, 5))
+            until(lambda: "does not answer" in said.read_text(), WAIT_S)
+            told_at = time.monotonic()  # each log and the writer try it once a second or two
+            until(lambda: time.monotonic() > told_at + 6)
+        finally:
+            away.start()
+        with Store.open(location) as store:
+            until(lambda: stored(store) == 45, WAIT_S)
+        until(lambda: "goes on after" in said.read_text(), WAIT_S)
+        minutes = int((time.monotonic() - begun) // 60)  # for each it may be told once more
+        ingest.send_signal(signal.SIGTERM)
+        assert ingest.wait(60) == 0
+    lines = said.read_text().splitlines()[1:]
+    assert all(line.startswith(location) for line in lines), lines
+    assert sum("goes on after" in line for line in lines) == 1
+    assert len(lines) - 1 <= 1 + minutes, lines
+
+
 def test_what_somebody_has_to_mend_is_not_waited_for(away: Postgres, tmp_path: Path) -> None:
     location = away.lake(tmp_path / "files")
     for wrong in (
