@@ -1,8 +1,8 @@
 """The lines of a log as a list in the browser: levels, numbers, one line marked, clicks told.
 
 Streamlit's own code block has no levels and no clicks. The script only ever sets text, so that no
-line of a log can become markup. A list at its end stays there as lines come; one that the reader
-has scrolled stays where it is.
+line of a log can become markup. A list at its end, or at the marked line, stays there as lines come
+and as they wrap; one that the reader has scrolled stays where it is.
 """
 
 from __future__ import annotations
@@ -70,8 +70,27 @@ export default function ({parentElement, data, setTriggerValue}) {
       tell(rows[at].dataset.id);
     }
   };
-  const before = box.dataset.view;
-  const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+  const place = () => {
+    const marked = box.stays === 'marked' && box.querySelector('.marked');
+    if (marked) box.scrollTop = marked.offsetTop - box.offsetTop - box.clientHeight / 2;
+    else if (box.stays === 'end') box.scrollTop = box.scrollHeight;
+    box.put = box.scrollTop;
+  };
+  const scrolled = () => {  // by the reader
+    if (Math.abs(box.scrollTop - box.put) < 2) return;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 24;
+    box.stays = atEnd && !box.querySelector('.marked') ? 'end' : '';
+    box.put = box.scrollTop;
+  };
+  if (box.stands) scrolled();
+  box.onscroll = scrolled;
+  box.place = place;
+  if (!box.stands) {
+    // Lines wrap anew at another width, and once their font is there.
+    box.stands = new ResizeObserver(() => box.place());
+    box.stands.observe(box);
+    document.fonts.ready.then(() => box.place());
+  }
   const wanted = new Map(data.lines.map((line) => [line.id, line]));
   const first = box.firstElementChild;
   let gone = 0;
@@ -90,17 +109,15 @@ export default function ({parentElement, data, setTriggerValue}) {
     row.setAttribute('aria-selected', String(line.id === data.marked));
     if (box.children[nth] !== row) box.insertBefore(row, box.children[nth] || null);
   });
-  if (data.view !== before) {
+  if (data.view !== box.dataset.view) {
     box.dataset.view = data.view;
     const marked = box.querySelector('.marked');
     if (marked) box.scrollIntoView({block: 'nearest'});
-    box.scrollTop = marked
-      ? marked.offsetTop - box.offsetTop - box.clientHeight / 2 : box.scrollHeight;
-  } else if (atEnd && !data.marked) {
-    box.scrollTop = box.scrollHeight;
-  } else if (gone && first && !first.isConnected) {
+    box.stays = marked ? 'marked' : 'end';
+  } else if (!box.stays && gone && first && !first.isConnected) {
     box.scrollTop -= gone;
   }
+  place();
 }
 """
 

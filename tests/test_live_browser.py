@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, expect
 
 from tests.server import DEADLINE_S, browser, served
 from tests.tables import select_row
@@ -244,6 +244,34 @@ def test_from_a_point_to_its_line_and_back(site: Site, page: Page) -> None:
     expect(marked).to_have_count(1, timeout=WAIT_MS)
     page.get_by_role("button", name="Back to the newest lines").click()
     expect(marked).to_have_count(0, timeout=WAIT_MS)
+
+
+def at_end(log: Locator) -> bool:
+    return bool(log.evaluate("e => e.scrollHeight - e.scrollTop - e.clientHeight < 24"))
+
+
+def test_the_log_stays_at_its_end_until_it_is_scrolled(site: Site, page: Page) -> None:
+    site.append(*(f"{{at}} {'a long line of words ' * 12} {n}" for n in range(30)))
+    log = page.locator(".log")
+    last = log.locator(".line", has_text="words 29")
+    expect(last).to_have_count(1, timeout=WAIT_MS)
+    for width in (700, 1280):  # they wrap anew
+        page.set_viewport_size({"width": width, "height": 720})
+        until(lambda: at_end(log), DEADLINE_S)
+    site.append("{at} one more")
+    expect(log.locator(".line", has_text="one more")).to_have_count(1, timeout=WAIT_MS)
+    until(lambda: at_end(log), DEADLINE_S)
+    log.evaluate("log => { log.scrollTop -= 200; }")
+    site.append("{at} and another")
+    expect(log.locator(".line", has_text="and another")).to_have_count(1, timeout=WAIT_MS)
+    page.set_viewport_size({"width": 1270, "height": 720})
+    assert not at_end(log)
+    log.evaluate("log => { log.scrollTop = log.scrollHeight; }")
+    until(lambda: at_end(log), DEADLINE_S)
+    site.append("{at} the last one")
+    expect(log.locator(".line", has_text="the last one")).to_have_count(1, timeout=WAIT_MS)
+    until(lambda: at_end(log), DEADLINE_S)
+    page.set_viewport_size({"width": 1280, "height": 720})
 
 
 def test_a_paused_page_stands_still(site: Site, page: Page) -> None:
