@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +14,7 @@ import polars as pl
 from ingest.runs import Run
 from parsers import records
 from parsers.access import HEALTH_PATHS, Access
-from parsers.access_counts import Count, counted
+from parsers.access_counts import REFUSED, Count, counted
 from parsers.server_args import redact_text
 
 NAMED_REFUSALS = 100  # paths of a run
@@ -63,14 +63,15 @@ def rows(
     for (_, run), start, end in zip(starts, cuts[:-1], cuts[1:], strict=True):
         if end == start:
             continue
+        mine = found.rows.slice(start, end - start)
         whole = end - start == offs.len()
-        own = found.counts if whole else counted(found.rows.slice(start, end - start), found.said)
+        own = found.counts if whole else counted(mine, found.said)
         first = found.first if whole else 0
-        run.saw_all([(count.off, times[count.minute, count.wrap_minute]) for count in own])
+        run.saw_all(_first_and_latest(_up_to(run.end_off, mine, own, found.said), times))
         for count in own:
             ts = times[count.minute, count.wrap_minute]
-            minute = ts.replace(second=0, microsecond=0) if ts else None
-            refused = count.status >= 400 and count.path not in HEALTH_PATHS
+            minute = _minute(ts) if ts else None
+            refused = count.status >= REFUSED and count.path not in HEALTH_PATHS
             method, path = count.method, _redacted(count.path)
             if refused and not _named(run, f"{method} {count.path}"):
                 method, path = "", OTHER_PATHS
@@ -78,11 +79,47 @@ def rows(
             counts[key] = counts.get(key, 0) + count.n
             if refused:
                 told = replace(count, method=method, path=path, no=count.no + first)
-                event = events.setdefault(key, _event(place, run, told, ts) | {"count": 0})
+                at = _own(ts, count.us)
+                event = events.setdefault((*key, at), _event(place, run, told, at) | {"count": 0})
                 event["count"] += count.n
     columns = zip(*((*key, n) for key, n in counts.items()), strict=True)
     made = dict(zip(records.ACCESS_COUNTS, columns, strict=True))
     return pl.DataFrame(made, schema=records.ACCESS_COUNTS), list(events.values())
+
+
+def _up_to(
+    end: int | None, rows: pl.DataFrame, counts: list[Count], said: pl.DataFrame
+) -> list[Count]:
+    """The counts of these rows, without those of rows behind an offset."""
+    if end is None or rows["off"][-1] <= end:
+        return counts
+    return counted(rows.head(int(rows["off"].search_sorted(end, side="right"))), said)
+
+
+def _first_and_latest(
+    counts: Sequence[Count], times: Mapping[tuple[Any, Any], datetime | None]
+) -> Iterator[tuple[int, datetime | None]]:
+    """Places of counts with the times of their first and of their latest lines."""
+    for count in counts:
+        ts = times[count.minute, count.wrap_minute]
+        yield count.off, _own(ts, count.us)
+        yield count.off, _own(ts, count.late)
+
+
+def _minute(ts: datetime) -> datetime:
+    return ts.replace(second=0, microsecond=0)
+
+
+def _own(ts: datetime | None, us: int | None) -> datetime | None:
+    """The time of a line.
+
+    Args:
+        ts: of another line of its minute.
+        us: how far in it the line was printed; None where no stamp tells.
+    """
+    if ts is None or us is None:
+        return ts
+    return _minute(ts) + timedelta(microseconds=us)
 
 
 def _named(run: Run, asked: str) -> bool:

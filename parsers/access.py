@@ -43,8 +43,9 @@ _STAMP = (
     r"(?:[.,][0-9]+)?(?: [A-Z_]+[0-9]+)*\]? "
 )
 
-# One row an access line: where it stands, and which row of SAID it says.
-ROWS: Schema = {"off": pl.Int64(), "no": pl.Int64(), "said": pl.Int64()}
+# One row an access line: where it stands, which row of SAID it says, and how far in its minute it
+# was printed, in microseconds, where a form has read it; else the stamp of SAID is its own.
+ROWS: Schema = {"off": pl.Int64(), "no": pl.Int64(), "said": pl.Int64(), "us": pl.Int64()}
 SAID: Schema = {
     "stamp": pl.String(),  # "[YYYY-]MM-DD HH:MM:SS" of the first line that says it, or the last
     # one before it in the block that has one; null where there is none, or a wrapper's stamp
@@ -52,6 +53,7 @@ SAID: Schema = {
     "tail": pl.String(),  # from the method on
 }
 _NO_WRAP = pl.lit(None, pl.Datetime("us"))
+_NO_US = pl.lit(None, pl.Int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def read(text: Text, forms: AccessForms, taken: Sequence[Taken]) -> tuple[Text, 
             is_one = pl.col("off").is_in(others["off"].unique().implode())
             text = replace(text, rest=text.rest.with_columns(access=pl.col("access") & is_one))
         numbers = pl.int_range(said.height, said.height + others.height, dtype=pl.Int64)
-        rows = pl.concat([rows, others.select("off", "no", said=numbers)]).sort("off")
+        rows = pl.concat([rows, others.select("off", "no", said=numbers, us=_NO_US)]).sort("off")
         said = pl.concat([said, others.select(*SAID)])
     # SGLang's stamp: vLLM prints none here.
     stamped = any(of_form.stamped for of_form in taken)
@@ -108,6 +110,11 @@ def read(text: Text, forms: AccessForms, taken: Sequence[Taken]) -> tuple[Text, 
 @cache
 def _compiled_stamp() -> re.Pattern[str]:
     return re.compile(_STAMP)
+
+
+@cache
+def _compiled_stampless() -> re.Pattern[str]:
+    return re.compile(_STAMPLESS)
 
 
 @cache
@@ -137,7 +144,8 @@ def _by_form(taken: Sequence[Taken], text: Text) -> tuple[pl.DataFrame, pl.DataF
         assert text.block is not None
         at, before = of_form.rows, sum(texts.height for texts in said)
         off = text.block.starts[at] + text.block.offset
-        rows.append(pl.DataFrame({"off": off, "no": at, "said": of_form.said + before}))
+        places = {"off": off, "no": at, "said": of_form.said + before, "us": of_form.us}
+        rows.append(pl.DataFrame(places, schema_overrides=ROWS))
         said.append(of_form.texts.select("stamp", "tail", wrap=_NO_WRAP).select(*SAID))
     every = pl.concat(rows)
     return every.sort("off") if len(taken) > 1 else every, pl.concat(said)
@@ -155,10 +163,11 @@ def _last_stamp(text: Text) -> str | None:
     """A block's last stamp."""
     last = text.last()
     for line in reversed(last):
-        if match := _compiled_stamp().search(line):
+        if (match := _compiled_stamp().search(line)) and not _compiled_stampless().match(line):
             return match[1]
     if text.height > len(last):
-        stamps = text.stamped()["line"].str.extract(_STAMP).drop_nulls()
+        every = text.stamped()["line"]
+        stamps = every.filter(~every.str.contains(_STAMPLESS)).str.extract(_STAMP).drop_nulls()
         if stamps.len():
             return str(stamps[-1])
     return None
@@ -188,9 +197,9 @@ def _filled(
     if not said.select(stampless.any()).item():
         return rows, said
     others = text.stamped().filter(~pl.col("access"))
-    own = rows.select("off", before=said["stamp"].gather(rows["said"]))
-    stamps = pl.concat([others.select("off", before=pl.col("line").str.extract(_STAMP)), own])
-    stamps = stamps.drop_nulls().sort("off")
+    own = rows.select("off", "us", before=said["stamp"].gather(rows["said"]))
+    printed = others.select("off", us=_NO_US, before=pl.col("line").str.extract(_STAMP))
+    stamps = pl.concat([printed, own]).drop_nulls("before").sort("off")
     at = stamps["off"].search_sorted(rows["off"], side="right").cast(pl.Int64)  # of those up to it
     at = at.set(~said.select(stampless)["stamp"].gather(rows["said"]), 0)
     places, firsts = alike((rows["said"] * (stamps.height + 1) + at).to_numpy())
@@ -199,7 +208,10 @@ def _filled(
     filled = said[rows["said"].gather(firsts)].with_columns(
         pl.when(stampless).then(last.alias("stamp")).otherwise("stamp").alias("stamp")
     )
-    return rows.with_columns(said=places), filled
+    us = rows["us"]
+    if us.null_count() < rows.height:  # of such a stamp `before` tells the minute
+        us = us.zip_with(at == 0, stamps["us"].gather((at - 1).set(at == 0, None)))
+    return rows.with_columns(said=places, us=us), filled
 
 
 def _anywhere(odd: pl.DataFrame) -> pl.DataFrame:

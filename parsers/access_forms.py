@@ -25,7 +25,8 @@ _LINE = re.compile(
 _TAIL = re.compile(r"[A-Z]{3,10} [!-~]+ HTTP/1\.[01]\" [1-5][0-9]{2}(?: [A-Za-z -]+)?")
 _MOST_HEADS = 8
 _REQUEST = (16, 160)  # bytes from the method on
-_STAMP_SIZE, _MINUTE_SIZE = 19, 16
+_STAMP_SIZE = 19
+_MINUTE_US = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +36,21 @@ class Taken:
     Attributes:
         rows: their places among the lines, in order.
         said: for each the row of `texts` that it says.
+        us: how far in its minute each was printed, in microseconds; None where the form has no
+            stamp.
         texts: stamp (of the first line in its minute that says this; null where the form has
             none) and tail (from the method on).
-        stamped: whether the form has a stamp.
     """
 
     rows: Ints
     said: Ints
+    us: Ints | None
     texts: pl.DataFrame
-    stamped: bool
+
+    @property
+    def stamped(self) -> bool:
+        """Whether the form has a stamp."""
+        return self.us is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +108,22 @@ def _take(block: Block, lines: Ints, head: _Head) -> Taken:
         rows, said = rows[kept], said[kept]
     if head.stamp is None:
         texts = pl.DataFrame({"tail": tail}).select(stamp=pl.lit(None, pl.String()), tail="tail")
-        return Taken(rows, said, texts, stamped=False)
+        return Taken(rows, said, None, texts)
     at = block.starts[rows] + head.stamp
-    minute, _ = kernels.distinct(block, at, at + _STAMP_SIZE, _MINUTE_SIZE)
+    clock, none = kernels.stamps(block, at)
+    if none:  # stamps that are no times are left to the pattern
+        kept = np.flatnonzero(clock != kernels.NO_TIME)
+        rows, said, at, clock = rows[kept], said[kept], at[kept], clock[kept]
+    minute = clock // _MINUTE_US
     place, first = kernels.alike(minute * len(tail) + said)
     return Taken(
         rows,
         place,
+        clock - minute * _MINUTE_US,
         pl.DataFrame(
             {
                 "stamp": forms.read(block, at[first], at[first] + _STAMP_SIZE),
                 "tail": tail.gather(said[first]),
             }
         ),
-        stamped=True,
     )

@@ -26,7 +26,13 @@ LINES = st.sampled_from(
         stats("05-04 10:00:15", 0.0, 0, engine=1),
         '[2026-05-04 10:00:03] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK',
         '[2026-05-04 10:01:03] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 400 Bad Request',
+        '[2026-05-04 10:00:57] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 200 OK',
+        '[2026-05-04 10:00:07] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 500 Error',
+        '[2026-05-04 10:00:47] INFO:     127.0.0.1:1 - "POST /generate HTTP/1.1" 500 Error',
         'INFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 200 OK',
+        'INFO:     127.0.0.1:1 - "POST /v1/completions HTTP/1.1" 500 Internal Server Error',
+        'INFO:     127.0.0.1:1 - "GET /from/10:00:33 HTTP/1.1" 404 Not Found',
+        "[2026-05-04 10:00:37] a line of no meaning",
         "Traceback (most recent call last):",
         '  File "/opt/a.py", line 1, in f',
         "RuntimeError: broken",
@@ -47,16 +53,18 @@ LINES = st.sampled_from(
 
 
 def _summed(events: pl.DataFrame) -> pl.DataFrame:
-    """Events with those of one incident that say the same as one: a block folds its own."""
+    """Events with those of one incident that say the same as one: a block folds its own. Requests
+    that were refused or failed only with those of one time."""
     key = ["incident_id", "kind", "title"]
     same = pl.col("byte_offset").first().over(key)
-    minute = pl.col("ts").dt.truncate("1m")
     kept = pl.col("incident_id").is_null() | pl.col("kind").is_in(["retraction", "stop"])
+    asked = pl.col("evidence").str.contains(' HTTP/1.1" ', literal=True)
     events = events.sort("byte_offset", maintain_order=True).with_columns(
-        place=pl.when(kept).then("byte_offset").otherwise(same), minute=minute
+        place=pl.when(kept).then("byte_offset").otherwise(same), own=pl.when(asked).then("ts")
     )
-    grouped = events.group_by("place", "minute", *key, maintain_order=True)
-    return grouped.agg(pl.exclude("count", "place").first(), pl.sum("count"))
+    grouped = events.group_by("place", "own", *key, maintain_order=True)
+    last = pl.max("ts").alias("last_ts")
+    return grouped.agg(pl.exclude("count", "place").first(), last, pl.sum("count"))
 
 
 def _assert_same(one: Batch, other: Batch) -> None:
