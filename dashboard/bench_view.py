@@ -12,6 +12,7 @@ import streamlit as st
 
 from dashboard import words
 from data import bench_text, palette
+from data.run_names import run_names
 
 SHOWN: Final = 4  # set-ups on the first paint
 
@@ -29,9 +30,7 @@ def with_sets(points: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
     """
     about = runs.select(
         "run_id",
-        "engine",
-        "engine_version",
-        "spec_algorithm",
+        run_name=pl.col("run_id").replace_strict(run_names(runs), return_dtype=pl.String),
         run_gpus="gpus",
         cap=pl.col("max_running_requests") * pl.col("dp").fill_null(1),
     )
@@ -56,11 +55,8 @@ def with_slots(shown: pl.DataFrame) -> pl.DataFrame:
 
 
 def _set(row: Mapping[str, Any]) -> str:
-    if row["label"] or row["run_label"]:
-        return str(row["label"] or row["run_label"])
-    if row["run_id"]:
-        parts = (row["engine"], row["engine_version"], row["spec_algorithm"], row["run_id"][:6])
-        return " ".join(part for part in parts if part)
+    if row["label"] or row["run_name"]:
+        return str(row["label"] or row["run_name"])
     file = PurePath(row["bench_file"] or "")
     return f"{file.parent.name or file.stem} ({row['tool']})"
 
@@ -180,7 +176,7 @@ def join_sentence(row: Mapping[str, Any]) -> str:
     """How the point was joined to its run, or that it was not."""
     if row["run_id"] is None:
         return "No run was found that served this point. Import its server's log, then look again."
-    run = row["run_label"] or row["run_id"][:8]
+    run = row["run_name"] or row["run_id"][:8]
     if row["window_started_at"] is None:
         return f"Given as of run {run}; its time was not found in the log."
     span = f"{words.clock(row['window_started_at'])} to {words.clock(row['window_ended_at'])}"

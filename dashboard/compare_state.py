@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import polars as pl
 import streamlit as st
 
-from dashboard import run_cache, run_view, words
+from dashboard import run_cache, run_view
 from dashboard.charts import compare as charts
 from dashboard.charts.economics import economics_figure
 from dashboard.charts.figure import Figure
@@ -16,13 +15,12 @@ from dashboard.context import Context
 from dashboard.run_cache import changes_of
 from data import aligned, long_run
 from data.asked import side_by_side
-from data.card import source_name
 from data.compare import Comparison, Group, compare, grouped
-from data.names import tame
 from data.run_data import RunData
 from data.run_now import Changes
 
-Asked = tuple[tuple[str, Changes], ...]  # each run_id with what it holds now, the baseline first
+# Each run_id with what it holds now and its name, the baseline first.
+Asked = tuple[tuple[str, Changes, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +32,19 @@ class Compared:
     notes: tuple[str, ...]
 
 
-def names(runs: pl.DataFrame) -> dict[str, str]:
-    """The runs to choose from, by id; newest first. Named as in the comparison, with the start."""
-    return {
-        row["run_id"]: f"{tame(row['label'] or source_name(row['source_id']))} · "
-        f"{words.day_and_clock(row['started_at'])} · {row['run_id'][:8]}"
-        for row in runs.iter_rows(named=True)
-    }
-
-
-def asked(context: Context, run_ids: Sequence[str]) -> Asked:
-    """The runs with what the store holds of them now."""
-    return tuple((run_id, changes_of(context, run_id)) for run_id in run_ids)
+def asked(context: Context, run_ids: Sequence[str], names: Mapping[str, str]) -> Asked:
+    """The runs with what the store holds of them now, and their names of data.run_names."""
+    return tuple((run_id, changes_of(context, run_id), names[run_id]) for run_id in run_ids)
 
 
 def loaded(context: Context, wanted: Asked) -> list[RunData]:
     """The runs in that order, read side by side."""
-    return side_by_side(lambda one: run_cache.loaded(context, *one), wanted)
+    return side_by_side(lambda one: run_cache.loaded(context, *one[:2]), wanted)
 
 
 def samples_of(wanted: Asked) -> int:
     """How many samples the runs have together."""
-    return int(sum(changes.samples for _, changes in wanted))
+    return int(sum(changes.samples for _, changes, _ in wanted))
 
 
 def is_long(wanted: Asked) -> bool:
@@ -75,17 +64,18 @@ def compared(_context: Context, store: str, wanted: Asked) -> Compared:
     """All runs against the first one."""
     runs = loaded(_context, wanted)
     useful = [run for run in runs if run.windows.height]
+    names = {run_id: name for run_id, _, name in wanted}
     notes = tuple(
-        f"{run.name} has no decode or stats line, so it is left out." for run in runs
-        if not run.windows.height
+        f"{names[run.card['run_id']]} has no decode or stats line, so it is left out."
+        for run in runs if not run.windows.height
     )  # fmt: skip
     notes += tuple(
-        f"{run.name}: {run_view.in_pieces(run_cache.samples_of(run.card))}"
+        f"{names[run.card['run_id']]}: {run_view.in_pieces(run_cache.samples_of(run.card))}"
         for run in runs if run_cache.samples_of(run.card) > long_run.MOST
     )  # fmt: skip
     if len(useful) < 2:
         return Compared(None, (), notes)
-    groups = grouped([(run.name if run.card["label"] else None, run) for run in useful])
+    groups = grouped([(run.name if run.card["label"] else None, run) for run in useful], names)
     if len(groups) == 1:
         # Starts of one configuration: then how starts differ is what was asked for.
         groups = grouped([(f"{run.name}, start {n}", run) for n, run in enumerate(useful, 1)])
@@ -120,6 +110,7 @@ def curves(
 ) -> tuple[Figure | None, list[str]]:
     """The throughput of the runs on one axis, and the names of those that it cannot hold."""
     groups = compared(_context, store, wanted).groups
+    names = {run_id: name for run_id, _, name in wanted}
     runs = [run for group in groups for run in group.runs]
     frame, silent = aligned.series(_context.store, runs, by)
-    return charts.aligned_figure(frame, groups, by), [run.name for run in silent]
+    return charts.aligned_figure(frame, groups, by), [names[run.card["run_id"]] for run in silent]

@@ -12,6 +12,7 @@ from dashboard import files, links, metric_help, theme, words
 from dashboard.charts.figure import Figure
 from dashboard.files import File
 from data import export, pictures
+from data.names import tame
 
 _TABLE_HEIGHT: Final = 240
 
@@ -40,7 +41,7 @@ def show(
     st.vega_lite_chart(_framed(figure.spec), **shown)
     with st.container(horizontal=True, key=f"below_{figure.key}"):
         with st.container(key=f"unseen_{figure.key}"):
-            st.text(figure.alt)
+            st.text(tame(figure.alt))
         table = st.expander(
             "Show as table", key=f"table_{figure.key}", type="compact", on_change="rerun"
         )

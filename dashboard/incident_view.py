@@ -8,7 +8,7 @@ from typing import Any, Final
 import polars as pl
 import streamlit as st
 
-from dashboard import sentences, words
+from dashboard import words
 
 # Lanes in the order in which they are drawn, each with its name.
 LANES: Final = {
@@ -44,21 +44,20 @@ def lane_name(lane: str) -> str:
     return LANES.get(lane, lane.replace("_", " "))
 
 
-def named(found: pl.DataFrame) -> pl.DataFrame:
+def named(found: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """Rows of data.incidents with class (the lane in words), run (its name), what (title and
-    detail) and place (file and line)."""
-    about = found.select("run_id", "label", "engine", "engine_version", "started_at")
-    runs = {
-        row["run_id"]: sentences.run_name(row)
-        for row in about.unique("run_id").drop_nulls("run_id").iter_rows(named=True)
-    }
+    detail) and place (file and line).
+
+    Args:
+        names: of data.run_names.
+    """
     detail = pl.col("detail") if "detail" in found.columns else pl.lit(None, pl.String)
     said = pl.col("title").str.contains(detail, literal=True).fill_null(True)
     whole = pl.when(said).then("title").otherwise(pl.format("{}: {}", "title", detail))
     cut = pl.concat_str(whole.str.head(_TITLE_CHARS - 1), pl.lit("…"))
     place = found.select("source_id", "line_no", "byte_offset").iter_rows()
     named = found.with_columns(
-        run=pl.col("run_id").replace_strict(runs, default=None, return_dtype=pl.String),
+        run=pl.col("run_id").replace_strict(names, default=None, return_dtype=pl.String),
         what=pl.when(whole.str.len_chars() > _TITLE_CHARS).then(cut).otherwise(whole),
         place=pl.Series([_place(*row) for row in place], dtype=pl.String),
     )
@@ -100,8 +99,7 @@ def headline(found: pl.DataFrame, runs: int) -> str:
 def _at(found: pl.DataFrame) -> str:
     """The first row in words: what, in which run, when."""
     row = found.row(0, named=True)
-    name = row["label"] or row["engine"] or "run"
-    where = "" if row["run_id"] is None else f" in {name} {row['run_id'][:8]}"
+    where = "" if row["run"] is None else f" in {row['run']}"
     when = "" if row["first_ts"] is None else f" at {words.moment(row['first_ts'])}"
     return f"{row['what']}{where}{when}"
 

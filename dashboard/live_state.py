@@ -17,6 +17,7 @@ from dashboard.live_log import Excerpt
 from dashboard.picture import Picture
 from dashboard.sentences import Badge
 from data import queries
+from data.run_names import run_names
 
 _PAUSED: Final = "live_paused"
 _SHOWN: Final = "live_shown"
@@ -113,9 +114,10 @@ def _named(
 ) -> tuple[dict[str, str], dict[str, str]]:
     with _context.store.cursor() as con:
         runs = queries.runs_named(con)
-    names = {card["run_id"]: sentences.run_name(card) for card in runs.iter_rows(named=True)}
     oldest_first = runs.reverse()
-    return names, dict(zip(oldest_first["source_id"], oldest_first["run_id"], strict=True))
+    return run_names(runs), dict(
+        zip(oldest_first["source_id"], oldest_first["run_id"], strict=True)
+    )
 
 
 def status_of(context: Context, card: Mapping[str, Any]) -> SourceStatus | None:

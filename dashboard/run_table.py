@@ -11,7 +11,6 @@ import streamlit as st
 
 from dashboard import sentences, words
 from data import shapes
-from data.card import source_name
 
 _ORDER: Final = ["running", "silent", "crashed", "lost", "stopped"]
 _SETUP: Final = ("engine", "model", "parallel", "speculation")
@@ -40,14 +39,18 @@ def summary(runs: pl.DataFrame, every: pl.DataFrame) -> str:
     return f"{some}{words.counted(every.height, 'run')}: {', '.join(parts)}."
 
 
-def shown(runs: pl.DataFrame) -> pl.DataFrame:
-    """One row a run, in the order given, with the columns of `columns`."""
+def shown(runs: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
+    """One row a run, in the order given, with the columns of `columns`.
+
+    Args:
+        names: of data.run_names.
+    """
     engine = pl.concat_str("engine", "engine_version", separator=" ", ignore_nulls=True)
     parallel = pl.format("TP {} × DP {}", pl.col("tp").fill_null(1), pl.col("dp").fill_null(1))
     speculation = pl.when(pl.col("spec_algorithm").is_null()).then(pl.lit("none"))
     return runs.select(
         run=pl.format("/run?run={}", "run_id"),
-        label=pl.coalesce("label", pl.col("source_id").map_elements(source_name, pl.String)),
+        name=pl.col("run_id").replace_strict(names, return_dtype=pl.String),
         marks=pl.concat_str(
             pl.when("baseline").then(pl.lit("baseline")),
             pl.when("archived").then(pl.lit("archived")),
@@ -124,7 +127,10 @@ def _identity() -> dict[str, Any]:
             display_text=r"run=(.{8})",
             help="The first digits of the run's id; commands take them. Opens the run's page.",
         ),
-        "label": text("Label", help="Its label, else its file with the folder."),
+        "name": text(
+            "Name",
+            help="Its label, else its file with the folder; where runs share that, with the start.",
+        ),
         "marks": text("Tags", help="Baseline, archived, and the tags it was given."),
         "state": text(
             "State",

@@ -226,14 +226,6 @@ def source_name(source_id: str, label: str | None) -> str:
     return label or file_name(source_id)
 
 
-def run_name(card: Mapping[str, Any]) -> str:
-    """A run for lists: label or engine, start, short id."""
-    engine = " ".join(text for text in (card["engine"], card["engine_version"]) if text)
-    name = card["label"] or engine or "run"
-    when = words.day_and_clock(card["started_at"])
-    return f"{tame(name)} · {when} · {card['run_id'][:8]}"
-
-
 @dataclass(frozen=True, slots=True)
 class Tile:
     """One number of the Live page with its unit and its definition."""

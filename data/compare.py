@@ -7,7 +7,7 @@ result down.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -104,12 +104,15 @@ class Comparison:
     notes: tuple[str, ...]
 
 
-def grouped(named: Sequence[tuple[str | None, RunData]]) -> list[Group]:
+def grouped(
+    named: Sequence[tuple[str | None, RunData]], names: Mapping[str, str] | None = None
+) -> list[Group]:
     """Runs by configuration, in their order: starts of one config_hash are one group.
 
     Args:
         named: the label that the user gave here, or None, with each run. Different given labels
             stay apart although their arguments are the same: something else was changed.
+        names: of data.run_names, where the runs are known to the reader by them.
     """
     found: dict[tuple[Any, ...], list[tuple[str | None, RunData]]] = {}
     for label, run in named:
@@ -118,11 +121,18 @@ def grouped(named: Sequence[tuple[str | None, RunData]]) -> list[Group]:
         found.setdefault(key, []).append((label, run))
     groups: list[Group] = []
     for members in found.values():
-        name = tame(members[0][0]) if members[0][0] else members[0][1].name
+        name = _group_name(members, names or {})
         taken = {group.label for group in groups}
         n = next(i for i in range(1, len(taken) + 2) if _numbered(name, i) not in taken)
         groups.append(Group(_numbered(name, n), tuple(run for _, run in members)))
     return groups
+
+
+def _group_name(members: Sequence[tuple[str | None, RunData]], names: Mapping[str, str]) -> str:
+    """A run's own name; several starts have no start in theirs."""
+    label, run = members[0]
+    alone = names.get(str(run.card["run_id"])) if len(members) == 1 else None
+    return alone or (tame(label) if label else run.name)
 
 
 def _numbered(name: str, n: int) -> str:

@@ -44,7 +44,7 @@ WITH found AS (
 )
 SELECT f.incident_id, f.run_id, f.lane, f.severity, f.first_ts, f.last_ts, f."count", f.title,
     f.detail, f.evidence, f.frame, f.rank, f.source_id, f.line_no, f.byte_offset,
-    r.label, r.engine, r.engine_version, r.started_at, r.end_state
+    r.end_state
 FROM laned f LEFT JOIN runs r ON r.run_id = f.run_id
 ORDER BY f.first_ts DESC NULLS LAST, f.source_id, f.byte_offset DESC
 """
@@ -54,10 +54,8 @@ SELECT e.run_id, e.kind, e.title, min(e.ts) AS first_ts, max(e.ts) AS last_ts,
     arg_min(e.evidence, e.byte_offset) AS evidence,
     arg_min(e.source_id, e.byte_offset) AS source_id,
     arg_min(e.line_no, e.byte_offset) AS line_no,
-    min(e.byte_offset) AS byte_offset,
-    any_value(r.label) AS label, any_value(r.engine) AS engine,
-    any_value(r.engine_version) AS engine_version, any_value(r.started_at) AS started_at
-FROM events e LEFT JOIN runs r ON r.run_id = e.run_id
+    min(e.byte_offset) AS byte_offset
+FROM events e
 WHERE e.severity = 'info' AND e.kind IN ('harmless', 'traceback', 'client_error', 'after_stop')
 GROUP BY e.run_id, e.file_id, e.kind, e.title
 ORDER BY first_ts DESC NULLS LAST, source_id, byte_offset DESC

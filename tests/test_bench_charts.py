@@ -40,8 +40,8 @@ def points(*rows: dict[str, Any], runs: pl.DataFrame | None = None) -> pl.DataFr
 def no_runs() -> pl.DataFrame:
     return pl.DataFrame(
         schema={
-            "run_id": pl.String, "engine": pl.String, "engine_version": pl.String,
-            "spec_algorithm": pl.String, "gpus": pl.Int32, "max_running_requests": pl.Int32,
+            "run_id": pl.String, "label": pl.String, "source_id": pl.String,
+            "started_at": pl.Datetime("us"), "gpus": pl.Int32, "max_running_requests": pl.Int32,
             "dp": pl.Int32,
         }
     )  # fmt: skip
@@ -62,13 +62,15 @@ def test_the_frames_of_runs_have_what_the_page_needs(open_store: OpenStore) -> N
 
 def test_the_curve_has_a_line_a_set_and_its_cap() -> None:
     runs = pl.DataFrame(
-        [("r1", "sglang", "0.5.12", "EAGLE3", 8, 24, 2)], schema=no_runs().schema, orient="row"
+        [("r1", None, "/logs/eagle/server.log", None, 8, 24, 2)],
+        schema=no_runs().schema,
+        orient="row",
     )
     shown = points(
         point(1, 62.9, run_id="r1"), point(64, 849.0, run_id="r1"), point(64, 2370.0, label="base"),
         runs=runs,
     )  # fmt: skip
-    assert shown["set"].to_list() == ["base", "sglang 0.5.12 EAGLE3 r1", "sglang 0.5.12 EAGLE3 r1"]
+    assert shown["set"].to_list() == ["base", "eagle/server.log", "eagle/server.log"]
     assert shown["tok_s_gpu"].to_list() == [None, 62.9 / 8, 849.0 / 8]
     assert shown["slot"].n_unique() == 2
     chart = charts.curve(shown)
@@ -80,12 +82,12 @@ def test_the_curve_has_a_line_a_set_and_its_cap() -> None:
     x = spec["layer"][-1]["encoding"]["x"]
     assert (x["scale"]["type"], x["scale"]["base"]) == ("log", 2)
     said = charts.curve_text(shown)
-    assert "base: 2,370 at 64; sglang 0.5.12 EAGLE3 r1: 62.9 at 1, 849 at 64." in said
+    assert "base: 2,370 at 64; eagle/server.log: 62.9 at 1, 849 at 64." in said
 
 
 def test_the_label_of_a_cap_stands_where_there_is_room() -> None:
     runs = pl.DataFrame(
-        [("low", "sglang", "0.5.12", None, 1, 4, 1), ("high", "sglang", "0.5.12", None, 1, 48, 1)],
+        [("low", None, "a.log", None, 1, 4, 1), ("high", None, "b.log", None, 1, 48, 1)],
         schema=no_runs().schema, orient="row",
     )  # fmt: skip
     chart = charts.curve(
@@ -177,7 +179,7 @@ def test_names_that_look_like_code_stay_text() -> None:
 )
 def test_the_join_is_told_in_words(changes: dict[str, Any], words: str) -> None:
     row = {
-        "run_id": "r1", "run_label": "base", "window_started_at": AT, "window_ended_at": AT,
+        "run_id": "r1", "run_name": "base", "window_started_at": AT, "window_ended_at": AT,
         "join_method": "clock", "clock_offset_s": 7200.0, **changes,
     }  # fmt: skip
     assert bench_view.join_sentence(row).startswith(words)

@@ -82,7 +82,7 @@ def test_files_have_no_formula(store: Store) -> None:
     with store.cursor() as con:
         frames = [
             queries.exported(con, "runs", []), bench.points(con),
-            incident_view.table(incident_view.named(incidents.incidents(con))),
+            incident_view.table(incident_view.named(incidents.incidents(con), {})),
         ]  # fmt: skip
     for frame in frames:
         read = pl.read_csv(io.BytesIO(export.render(frame, "csv")), infer_schema=False)

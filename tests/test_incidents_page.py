@@ -101,7 +101,7 @@ def test_hostile_text_is_text(store: Store) -> None:
     for element in (*test.subheader, *test.markdown, *test.caption):
         assert not re.search(r"(?<!\\)[<*\[$]", element.value.replace("**", "")), element.value
     with store.cursor() as con:
-        named = incident_view.named(incidents.incidents(con))
+        named = incident_view.named(incidents.incidents(con), {})
     csv = pl.read_csv(io.BytesIO(export.render(incident_view.table(named), "csv")))
     assert not csv["evidence"].str.starts_with("=").any()
 
@@ -128,7 +128,7 @@ def test_lines_that_were_not_read_are_an_incident_of_the_run_before(store: Store
 
 def many(n: int) -> pl.DataFrame:
     """Incidents, every tenth a fault, of ten seconds each, in the columns of data.incidents."""
-    texts = ("detail", "run_id", "label", "engine", "engine_version")
+    texts = ("detail", "run_id")
     rows = [
         {"lane": ("stall", "gpu")[i % 10 == 0], "severity": ("warning", "fault")[i % 10 == 0],
          "first_ts": at(i), "last_ts": at(i) + timedelta(seconds=10), "count": 1 + i % 7,
@@ -136,19 +136,18 @@ def many(n: int) -> pl.DataFrame:
         for i in range(n)
     ]  # fmt: skip
     unknown = [pl.lit(None, pl.String).alias(name) for name in texts]
-    found = pl.DataFrame(rows).with_columns(*unknown, started_at=pl.lit(None, pl.Datetime("us")))
-    return incident_view.named(found)
+    return incident_view.named(pl.DataFrame(rows).with_columns(*unknown), {})
 
 
 def test_names_places_and_titles() -> None:
     found = many(3).with_columns(
-        run_id=pl.Series(["r" * 12, None, None]), engine=pl.lit("sglang"),
+        run_id=pl.Series(["r1", None, None]),
         title=pl.Series(["Killed", "Out of memory: tried 3 GiB", "x" * 300]),
         detail=pl.Series(["signal 9", "tried 3 GiB", None]),
         source_id=pl.lit("ssh://gpu1/var/log/server.log"), byte_offset=pl.Series([21367, 1, None]),
     )  # fmt: skip
-    named = incident_view.named(found)
-    assert named["run"].to_list() == ["sglang · – · rrrrrrrr", None, None]
+    named = incident_view.named(found, {"r1": "base/server.log"})
+    assert named["run"].to_list() == ["base/server.log", None, None]
     assert named["what"].to_list()[:2] == ["Killed: signal 9", "Out of memory: tried 3 GiB"]
     assert named["what"][2] == "x" * 159 + "…"
     assert named["place"][0] == "server.log:0 (byte 21,367)"

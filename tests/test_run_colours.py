@@ -11,6 +11,7 @@ from dashboard import bench_view, compare_state, context, picture, theme
 from dashboard.charts import answer, bench
 from data import bench as stored
 from data import queries
+from data.run_names import run_names
 from data.store import Store
 from tests.pages import forget, shown
 
@@ -38,7 +39,7 @@ def test_every_page_draws_a_run_in_its_colour(demo: Store) -> None:
             curve = bench.curve_figure(bench_view.with_slots(of_run))
             assert set(slots(curve.spec)) == {drawn}
         other = next(one for one in run_ids if theme.run_slot(one) != drawn)
-        wanted = compare_state.asked(here, [run_id, other])
+        wanted = compare_state.asked(here, [run_id, other], run_names(runs))
         if compare_state.compared(here, str(demo.path), wanted).comparison is not None:
             running = compare_state.drawn(here, str(demo.path), wanted).running
             assert set(slots(running.spec)) == {drawn, theme.run_slot(other)}

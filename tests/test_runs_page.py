@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboard import bench_view, incident_view, run_table
 from data import notes, queries
+from data.names import tame
 from data.store import Store
 from ingest.imports import import_paths
 from parsers import records
@@ -24,7 +25,7 @@ def shown(page: str, store: Store, *, selected: Sequence[str] = (), **address: s
 
 
 def labels(test: AppTest) -> list[str]:
-    return list(test.dataframe[0].value["label"])
+    return list(test.dataframe[0].value["name"])
 
 
 def test_a_search_is_kept_in_the_address(demo: Store) -> None:
@@ -33,7 +34,7 @@ def test_a_search_is_kept_in_the_address(demo: Store) -> None:
     assert first_line(test) == "1 of 5 runs: 1 stopped."
     assert labels(test) == ["vllm-0.32.0-ngram/server.log"]
     seen_first = [name for name in test.dataframe[0].value.columns if name != "marks"][:4]
-    assert seen_first == ["run", "label", "state", "started"]  # starts of one server look alike
+    assert seen_first == ["run", "name", "state", "started"]  # starts of one server look alike
     again = shown("runs", demo, q="engine:vllm", sort="oldest first")
     assert labels(again) == ["vllm-0.32.0-base/server.log", "vllm-0.32.0-ngram/server.log"]
     said = [caption.value.replace("\\", "") for caption in again.caption]
@@ -167,7 +168,7 @@ def test_a_run_tells_its_incidents_and_its_baseline(empty: Store) -> None:
 def test_harmful_names_are_text(empty: Store, tmp_path: Path) -> None:
     hostile.fill(empty, tmp_path / "logs")
     test = shown("runs", empty)
-    assert sorted(labels(test)) == sorted(hostile.NAMES.values())
+    assert sorted(labels(test)) == sorted(map(tame, hostile.NAMES.values()))
     with empty.cursor() as con:
         run_ids = queries.runs_named(con)["run_id"].to_list()
     for run_id in run_ids:

@@ -7,12 +7,13 @@ from typing import Any
 import polars as pl
 import streamlit as st
 
-from dashboard import address, bench_take, bench_view, figure_block, selection, sentences, words
+from dashboard import address, bench_take, bench_view, figure_block, selection, words
 from dashboard.charts import bench as charts
 from dashboard.context import current
 from dashboard.guard import guarded
 from data import bench, bench_text, export, queries
 from data.names import tame
+from data.run_names import run_names
 
 
 @guarded
@@ -110,7 +111,7 @@ def _run_of(row: dict[str, Any]) -> None:
         return
     with current().store.cursor() as con:
         runs = queries.runs_named(con)
-    names = {run["run_id"]: sentences.run_name(run) for run in runs.iter_rows(named=True)}
+    names = run_names(runs)
     chosen = st.selectbox(
         "Served by", list(names), key=f"served_{row['bench_id']}",
         index=list(names).index(row["run_id"]) if row["run_id"] in names else None,

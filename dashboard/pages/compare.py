@@ -13,6 +13,7 @@ from dashboard.context import Context, current
 from dashboard.guard import guarded
 from data import aligned, queries
 from data.compare import Group
+from data.run_names import run_names
 
 MOST: Final = 8  # runs beside the baseline: colours beyond would repeat
 
@@ -24,7 +25,7 @@ def page() -> None:
     head = st.empty()
     head.subheader("Comparing …", anchor=False)
     with context.store.cursor() as con:
-        named = compare_state.names(queries.runs_named(con))
+        named = run_names(queries.runs_named(con))
         marked = queries.baseline_runs(con)
     if len(named) < 2:
         head.subheader("Two runs are needed for a comparison.", anchor=False)
@@ -37,7 +38,7 @@ def page() -> None:
     if len(chosen) < 2:
         head.subheader("Choose what to compare with the baseline.", anchor=False)
         return
-    wanted = _ready(context, compare_state.asked(context, chosen))
+    wanted = _ready(context, compare_state.asked(context, chosen, named))
     if wanted is None:
         return
     found = compare_state.compared(context, str(context.store.path), wanted)
@@ -68,7 +69,7 @@ def _ready(context: Context, wanted: Asked) -> Asked | None:
     if not compare_state.is_long(wanted):
         return wanted
     store, by = str(context.store.path), st.session_state.get("since", aligned.READY)
-    run_ids = tuple(run_id for run_id, _ in wanted)
+    run_ids = tuple(run_id for run_id, *_ in wanted)
     return background.done(
         ("compare", store, run_ids), wanted,
         lambda now: compare_state.prepare(context, store, now, by),

@@ -10,6 +10,7 @@ from dashboard.charts.incidents import lanes
 from dashboard.context import Context, current
 from dashboard.guard import guarded
 from data import export, incidents, queries
+from data.run_names import run_names
 
 
 @guarded
@@ -49,8 +50,8 @@ def _found(
     with _context.store.cursor() as con:
         runs = queries.runs_named(con)
         found, harmless = incidents.incidents(con), incidents.harmless(con)
-    names = {card["run_id"]: sentences.run_name(card) for card in runs.iter_rows(named=True)}
-    return incident_view.named(found), incident_view.named(harmless), names
+    names = run_names(runs)
+    return incident_view.named(found, names), incident_view.named(harmless, names), names
 
 
 def _filters(found: pl.DataFrame, names: dict[str, str]) -> tuple[list[str], list[str], list[str]]:

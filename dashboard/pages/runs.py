@@ -13,6 +13,7 @@ from dashboard.context import current
 from dashboard.guard import guarded
 from data import bench, export, queries
 from data.moment import utc_now
+from data.run_names import run_names
 
 
 @guarded
@@ -36,7 +37,7 @@ def page() -> None:
     if runs.is_empty():
         st.info("No run fits. Take a word out of the search, or show the archived ones too.")
         return
-    shown = run_table.shown(run_shapes.with_shapes(current(), runs))
+    shown = run_table.shown(run_shapes.with_shapes(current(), runs), run_names(every))
     same = run_table.alike(shown)
     if same:
         st.caption(words.plain(run_table.in_common(same)))
