@@ -43,7 +43,7 @@ from ingest.options import (
     StoreOption,
     ZoneOption,
 )
-from ingest.terminal import latest, progress, told, writable
+from ingest.terminal import latest, progress, told, warn, writable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,14 +89,14 @@ def up(
     """Follow logs and show them live in the browser."""
     from dashboard.access_file import for_address
     from ingest.config import SourceSpec, found_config
-    from ingest.probe import check
-    from ingest.sources.secret import prompting
+    from ingest.starting import look
 
     access = for_address(address, port, auth)
     specs = [SourceSpec(location, label, zone) for location in sources or []] or found_config()
     elsewhere = [SourceSpec(folder) for folder in bench or [] if "://" in folder]
-    with prompting():
-        check([*specs, *elsewhere])
+    look(specs, warn)
+    for away in look(elsewhere, warn):
+        warn(f"{away}; it is tried again")
     _serve(store, specs, port, bench or [], address, access)
 
 
@@ -110,13 +110,11 @@ def ingest(
     """Follow logs into a store without showing pages: on each host of a fleet."""
     from ingest.collecting import collect
     from ingest.config import SourceSpec
-    from ingest.probe import check
-    from ingest.sources.secret import prompting
+    from ingest.starting import look
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     specs = [SourceSpec(location, label, zone) for location in sources]
-    with prompting():
-        check(specs)
+    look(specs, warn)
     with contextlib.suppress(KeyboardInterrupt):
         collect(store, specs)
 

@@ -7,6 +7,7 @@ ServescopeError
 │   ├── DeletingError   another process deletes from the same tables
 │   └── AwayError       its server does not answer
 ├── SourceError     a source cannot be read
+│   ├── AbsentError     nothing is there, or not yet
 │   └── HostError       nor can any other on its host
 │       ├── UnreachableError    it does not answer, or no longer
 │       ├── LoginError          it does not let us in
@@ -51,6 +52,15 @@ class AwayError(StoreError):
 
 class SourceError(ServescopeError):
     """A source cannot be read."""
+
+
+class AbsentError(SourceError):
+    """There is no file or folder of this name, or not yet."""
+
+    def __init__(self, name: object, what: str = "file") -> None:
+        super().__init__(f"{name}: no such {what}; check the path")
+        self.name = name
+        self.what = what
 
 
 class HostError(SourceError):

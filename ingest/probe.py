@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from data.errors import SourceError
+from data.errors import AbsentError, SourceError
 from ingest.blocks import Block
 from ingest.config import SourceSpec
 from ingest.pipeline import Pipeline, SourceInfo
@@ -23,22 +22,20 @@ LINES = 8
 _SHOWN_CHARS = 300
 
 
-def check(specs: Sequence[SourceSpec]) -> None:
+def check(spec: SourceSpec) -> None:
     """SourceError for a source that cannot be followed: nothing there, or no log."""
-    for spec in specs:
-        if spec.paused or spec.location == "-":
-            continue
-        if is_command(spec.location):
-            CommandSource.parse(spec.location)
-            continue
-        with closing(place_of(spec.location)) as place:
-            name = place.newest()
-            if name is None:
-                if place.folder is not None and not place.folder.is_dir():
-                    raise SourceError(f"{place.folder}: no such folder; check the path")
-                continue  # a log may still appear in the folder
+    if spec.location == "-":
+        return
+    if is_command(spec.location):
+        CommandSource.parse(spec.location)
+        return
+    with closing(place_of(spec.location)) as place:
+        name = place.newest()
+        if name is not None:
             with closing(place.open(name)) as file:
                 file.refuse_binary()
+        elif place.folder is not None and not place.folder.is_dir():
+            raise AbsentError(place.folder, "folder")  # in one a log may still appear
 
 
 def probe(location: str) -> dict[str, Any]:

@@ -145,7 +145,7 @@ class Supervisor:
         with self._lock:
             if source_id in self._specs:
                 raise SourceError(f"{source_id}: is followed already")
-            check([spec])
+            check(spec)
             self._specs[source_id] = spec
             self._boards[source_id] = _board(source_id, spec)
             self._added.add(source_id)
@@ -227,6 +227,8 @@ class Supervisor:
             try:
                 if self._observer is not None:
                     self._observer.schedule(alarm, str(folder), event_filter=NEWS)
+            except FileNotFoundError:
+                pass  # the folder may come yet; it is looked for once a second
             except OSError as error:
                 # Out of inotify watches, or a file system without: looking once a second remains.
                 _log.warning("%s: cannot be watched (%s); polling only", folder, error)

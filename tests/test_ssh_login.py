@@ -96,7 +96,7 @@ def test_no_key_at_all_is_told(host: Sshd, log: Path, own_home: Path) -> None:
 
 def test_an_unreachable_host_is_told(own_home: Path, tmp_path: Path) -> None:
     location = f"ssh://127.0.0.1:{free_port()}/x.log"
-    line = fails("up", location, "--store", tmp_path / "s.duckdb")
+    line = fails("import", location, "--store", tmp_path / "s.duckdb")
     assert "127.0.0.1: cannot be reached at 127.0.0.1 port" in line
     assert "(Connection refused); check that it is up" in line
 

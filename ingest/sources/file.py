@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from data.errors import SourceError
+from data.errors import AbsentError, SourceError
 from ingest.sources import host, names
 from ingest.sources.log_file import Entry, LogFile, Place
 from ingest.sources.names import LOGS
@@ -28,7 +28,7 @@ class LocalFile(LogFile):
             # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
-            raise SourceError(f"{path}: no such file; check the path") from error
+            raise AbsentError(path) from error
         except OSError as error:
             raise _unreadable(path, error) from error
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
@@ -154,7 +154,7 @@ def expand(text: str, suffixes: tuple[str, ...] = LOGS) -> list[Path]:
         elif path.exists():
             return [path]
         else:
-            raise SourceError(f"{path}: no such file; check the path")
+            raise AbsentError(path)
         return [Path(entry.name) for entry in names.in_order(map(_entry, found))]
     except OSError as error:
         raise _unreadable(path, error) from error

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import paramiko
 
-from data.errors import SourceError
+from data.errors import AbsentError, SourceError
 from ingest.blocks import BLOCK_BYTES
 from ingest.sources.address import SshAddress
 from ingest.sources.log_file import HEAD_BYTES, LogFile
@@ -117,7 +117,7 @@ class SshFile(LogFile):
         try:
             with asking(self._connection, self.name):
                 there = self._connection.sftp().stat(path)
-        except Absent:
+        except AbsentError:
             return None
         length = before[0]
         if not length <= (there.st_size or 0) <= self._stat()[0]:
@@ -155,15 +155,11 @@ def asking(connection: Connection, name: str) -> Iterator[None]:
         try:
             yield
         except FileNotFoundError as error:
-            raise Absent(f"{name}: no such file; check the path") from error
+            raise AbsentError(name) from error
         except PermissionError as error:
             raise SourceError(
                 f"{name}: cannot be read (Permission denied); check its rights on the host"
             ) from error
-
-
-class Absent(SourceError):
-    """The host answered, and has no such file."""
 
 
 def mark(found: paramiko.SFTPAttributes) -> tuple[int, int]:

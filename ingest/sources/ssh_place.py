@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import paramiko
 
-from data.errors import SourceError
+from data.errors import AbsentError, SourceError
 from ingest import zones
 from ingest.sources import names
 from ingest.sources.address import SshAddress
@@ -18,7 +18,7 @@ from ingest.sources.log_file import Entry, LogFile, Place
 from ingest.sources.names import LOGS
 from ingest.sources.packed import unpacking
 from ingest.sources.ssh import Connection
-from ingest.sources.ssh_file import Absent, SshFile, asking, mark
+from ingest.sources.ssh_file import SshFile, asking, mark
 
 _MAX_FOLDERS = 1000
 
@@ -43,7 +43,7 @@ class SshPlace(Place):
         try:
             with self._asking():
                 found = self._listed()
-        except Absent:
+        except AbsentError:
             return None
         if self._folder:
             base = posixpath.basename
@@ -94,7 +94,7 @@ class SshPlace(Place):
         try:
             with self._asking():
                 return self._connection.sftp().stat(SshAddress.parse(name).path).st_size
-        except Absent:
+        except AbsentError:
             return None
 
     def greeting(self) -> str | None:
