@@ -44,7 +44,7 @@ _SPELLS = {
     "sampling", "client_error",
 }  # fmt: skip
 _SPELL = timedelta(minutes=10)
-# Of these only the first of a kind and title is kept in a block, with how many there were.
+# Of these only the first and the last of a kind and title are kept in a block.
 _FOLDED = {"fault", "effect", "after_stop", "client_error", "harmless"}
 
 
@@ -130,17 +130,21 @@ def incident_of(verdict: Verdict, run: Run, off: int, ts: datetime | None) -> st
 
 
 def folded(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Events of a block, those that say the same of one incident as one with their number."""
-    kept: list[dict[str, Any]] = []
-    first: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for event in events:
+    """Events of a block. Of those that say the same of one incident the first stands for all but
+    the last, whose time tells how long it went on; where that is one time it stands for all."""
+    kept: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for n, event in enumerate(events):
         if event["kind"] not in _FOLDED or event["incident_id"] is None:
-            kept.append(event)
+            kept[(n,)] = event
             continue
         key = (event["incident_id"], event["kind"], event["title"])
-        if key in first:
-            first[key]["count"] += event["count"]
+        first = kept.setdefault(key, event)
+        if first is event:
+            continue
+        if before := kept.pop((*key, "last"), None):
+            first["count"] += before["count"]
+        if event["ts"] == first["ts"]:
+            first["count"] += event["count"]
         else:
-            first[key] = event
-            kept.append(event)
-    return kept
+            kept[*key, "last"] = event
+    return list(kept.values())

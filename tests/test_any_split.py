@@ -37,6 +37,7 @@ LINES = st.sampled_from(
         '  File "/opt/a.py", line 1, in f',
         "RuntimeError: broken",
         "[2026-05-04 10:00:50] Scheduler hit an exception: Traceback (most recent call last):",
+        "[2026-05-04 10:00:58] Scheduler hit an exception: Traceback (most recent call last):",
         "[2026-05-04 10:00:55] INFO:     Shutting down",
         "INFO:     Application startup complete.",
         "UserWarning: 'python -m sglang.launch_server' is still supported, but ...",

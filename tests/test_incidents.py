@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,20 @@ def test_a_400_with_a_traceback_is_the_clients(tmp_path: Path) -> None:
     assert {row["class"] for row in rows} == {"client_error"}
     assert sorted(row["count"] for row in rows) == [3, 9]
     assert {row["severity"] for row in rows} == {"info"}
+
+
+def test_an_incident_lasts_up_to_its_last_line(tmp_path: Path) -> None:
+    """However many lines of it are read at once. Each of its tracebacks is two lines of it."""
+    uncaught = [TRACE, *frames("run"), "RuntimeError: CUDA error: out of memory"]
+    times = ["10:00:20", "10:00:21", "10:00:21", "10:00:22"]
+    lines = [line for time in times for line in (f"[2026-05-04 {time}] a line", *uncaught)]
+    spans = set()
+    for name, cuts in (("whole", range(0)), ("pieces", range(len(lines)))):
+        with Store.open(tmp_path / f"{name}.duckdb") as store:
+            store.append(read(text([*SERVING, *lines]), cuts), None)
+            with store.cursor() as con:
+                spans |= set(con.sql("SELECT first_ts, last_ts, count FROM incidents").fetchall())
+    assert spans == {(datetime(2026, 5, 4, 10, 0, 20), datetime(2026, 5, 4, 10, 0, 22), 8)}
 
 
 def test_py_spy_that_is_missing_hides_nothing(tmp_path: Path) -> None:
