@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+from itertools import combinations
+
 import duckdb
 
 from data import queries, run_data, speculation
 from data.run_data import RunData
 
 _TRIED = 10
+_PAIRED = 6
 
 
 def find_base(con: duckdb.DuckDBPyConnection, run: RunData) -> RunData | None:
@@ -38,3 +42,25 @@ def steady_rates(con: duckdb.DuckDBPyConnection, run_id: str) -> dict[int, float
     """Tokens per second of one rank, Σ tokens / Σ seconds of steady windows, by running requests
     of that rank."""
     return dict(con.execute(_STEADY, {"run_id": run_id}).fetchall())
+
+
+_WITH_STEADY = f"""
+SELECT run_id, model FROM runs
+WHERE run_id IN (SELECT run_id FROM run_summary_parts WHERE steady_s > 0)
+ORDER BY started_at DESC NULLS LAST, run_id LIMIT {_PAIRED}
+"""
+
+
+def comparable_pair(con: duckdb.DuckDBPyConnection) -> tuple[str, str] | None:
+    """Of the newest runs the two, the older first, that serve one model and have held some number
+    of requests steady, both the same; None where there are no such two."""
+
+    @cache
+    def counts(run_id: str) -> frozenset[int]:
+        return frozenset(steady_rates(con, run_id))
+
+    newest = con.execute(_WITH_STEADY).fetchall()
+    for (run, model), (base, its_model) in combinations(newest, 2):
+        if model == its_model and counts(run) & counts(base):
+            return base, run
+    return None

@@ -53,6 +53,14 @@ def test_the_address_names_the_runs_and_restores_them(small: Store) -> None:
     assert first_line(again) == first_line(test)
 
 
+def test_what_is_shown_unasked_can_be_compared(small: Store) -> None:
+    test = shown("compare", small)
+    assert test.selectbox(key="compare_base").value == run_of(small, "sglang-0.5.23-base")
+    newest = run_of(small, "sglang-0.5.23-retract-sigkill")  # never ran as many as the one before
+    assert test.multiselect(key="compare_with").value == [newest]
+    assert " times " in first_line(test)
+
+
 def test_what_is_not_there_is_left_out_of_the_choice(small: Store) -> None:
     test = compared(small, "no such run", "nor this")
     assert not test.error

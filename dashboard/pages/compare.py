@@ -11,7 +11,7 @@ from dashboard import address, background, compare_state, compare_view, figure_b
 from dashboard.compare_state import Asked
 from dashboard.context import Context, current
 from dashboard.guard import guarded
-from data import aligned, queries
+from data import aligned, baseline, queries
 from data.compare import Group
 from data.run_names import run_names
 
@@ -27,6 +27,7 @@ def page() -> None:
     with context.store.cursor() as con:
         named = run_names(queries.runs_named(con))
         marked = queries.baseline_runs(con)
+        pair = None if st.query_params.get("base") else baseline.comparable_pair(con)
     if len(named) < 2:
         head.subheader("Two runs are needed for a comparison.", anchor=False)
         st.info(
@@ -34,7 +35,12 @@ def page() -> None:
             "`servescope up`. Each start of a server is a run of its own."
         )
         return
-    chosen = _choose(named, marked)
+    newest = list(named)
+    base, other = pair or (newest[1], newest[0])
+    if marked:
+        base = marked[0]
+        other = next(run_id for run_id in (other, *newest) if run_id != base)
+    chosen = _choose(named, base, other)
     if len(chosen) < 2:
         head.subheader("Choose what to compare with the baseline.", anchor=False)
         return
@@ -77,16 +83,17 @@ def _ready(context: Context, wanted: Asked) -> Asked | None:
     )  # fmt: skip
 
 
-def _choose(named: dict[str, str], marked: Sequence[str]) -> list[str]:
-    """The runs to compare, the baseline first. Both choices stand in the address, by id."""
+def _choose(named: dict[str, str], usual: str, beside: str) -> list[str]:
+    """The runs to compare, the baseline first. Both choices stand in the address, by id.
+
+    `usual` and `beside`: what is compared as long as nobody has chosen.
+    """
     state, asked = st.session_state, st.query_params
     if state.get("compare_base") not in named:
-        newest = list(named)
-        usual = next((run_id for run_id in newest if run_id in marked), newest[1])
         state["compare_base"] = asked["base"] if asked.get("base") in named else usual
     if "compare_with" not in state:
         asked_with = [run_id for run_id in asked.get_all("with") if run_id in named]
-        default = next(run_id for run_id in named if run_id != state["compare_base"])
+        default = next(run_id for run_id in (beside, *named) if run_id != state["compare_base"])
         state["compare_with"] = asked_with[:MOST] or [default]
     state["compare_with"] = [run_id for run_id in state["compare_with"] if run_id in named]
     left, right = st.columns([2, 3], vertical_alignment="bottom")
