@@ -36,11 +36,14 @@ from ingest.options import (
     DEFAULT_ADDRESS,
     DEFAULT_PORT,
     DEFAULT_STORE,
+    FOLLOWED,
+    IMPORTED,
     KEEP_DAYS,
     LabelOption,
     OutputOption,
     PortOption,
     StoreOption,
+    VersionOption,
     ZoneOption,
 )
 from ingest.terminal import latest, progress, told, warn, writable
@@ -52,7 +55,6 @@ if TYPE_CHECKING:
     from ingest.config import SourceSpec
 
 app = typer.Typer(
-    help="Live and historical dashboards from the logs of SGLang and vLLM servers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -66,11 +68,14 @@ def main() -> None:
         app()
 
 
+@app.callback()
+def servescope(version: VersionOption = False) -> None:
+    """Live and historical dashboards from the logs of SGLang and vLLM servers."""
+
+
 @app.command()
 def up(
-    sources: Annotated[
-        list[str] | None, typer.Argument(help="Log files, folders or globs to follow.")
-    ] = None,
+    sources: Annotated[list[str] | None, typer.Argument(help=FOLLOWED)] = None,
     port: PortOption = DEFAULT_PORT,
     label: LabelOption = None,
     zone: ZoneOption = None,
@@ -102,7 +107,7 @@ def up(
 
 @app.command()
 def ingest(
-    sources: Annotated[list[str], typer.Argument(help="Logs to follow, as `up` takes them.")],
+    sources: Annotated[list[str], typer.Argument(help=FOLLOWED)],
     label: LabelOption = None,
     zone: ZoneOption = None,
     store: StoreOption = DEFAULT_STORE,
@@ -144,7 +149,7 @@ def demo(
 
 @app.command("import")
 def import_command(
-    paths: Annotated[list[str], typer.Argument(help="Logs and benchmark files, folders or globs.")],
+    paths: Annotated[list[str], typer.Argument(help=IMPORTED)],
     label: LabelOption = None,
     zone: ZoneOption = None,
     bench: Annotated[
@@ -173,7 +178,7 @@ def import_command(
 
 @app.command()
 def trust(
-    host: Annotated[str, typer.Argument(help="[user@]host[:port], or a name of ~/.ssh/config.")],
+    host: Annotated[str, typer.Argument(help=r"\[user@]host[:port], or a name of ~/.ssh/config.")],
 ) -> None:
     """Show the key of a host that logs are read from over SSH, and trust it if you say so."""
     from ingest.sources.secret import prompting

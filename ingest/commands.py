@@ -121,7 +121,13 @@ class Commands:
         from data import run_data
 
         with self._store.cursor() as con:
-            return [run_data.load(con, run_id) for run_id in queries.find_runs(con, name)]
+            try:
+                found = queries.find_runs(con, name)
+            except CommandError as error:
+                if "/" not in name:
+                    raise
+                raise CommandError(f"{name}: no such file, and no run is called so") from error
+            return [run_data.load(con, run_id) for run_id in found]
 
     def sql(self, query: str, limit: int, timeout_s: float) -> pl.DataFrame:
         """The rows of one SELECT: `limit` of them and, where there are more, one on top."""

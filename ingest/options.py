@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,14 @@ DEFAULT_STORE = "~/.local/share/servescope/store.duckdb"
 DEFAULT_PORT = 8501
 KEEP_DAYS = 30.0
 DEFAULT_ADDRESS = "127.0.0.1"
+
+# How sources other than paths are written; what each promises is told in docs/sources.md.
+_OVER_SSH = r"ssh://\[user@]host/path"  # a bracket would begin markup
+FOLLOWED = (
+    f"Log files, folders or globs to follow, here or as {_OVER_SSH}; docker://container, "
+    "k8s://namespace/pod, journald://unit; - for standard input."
+)
+IMPORTED = f"Logs and benchmark files, folders or globs, here or as {_OVER_SSH}."
 
 StoreOption = Annotated[
     str,
@@ -31,6 +40,18 @@ ZoneOption = Annotated[
         help="Time zone of the stamps, for example Europe/Berlin.",
         callback=zone_option,
     ),
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"servescope {metadata.version('servescope')}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool,
+    typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
 ]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; standard output if not given.")

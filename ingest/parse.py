@@ -26,14 +26,16 @@ def parse_file(path: Path, zone: str | None = None) -> Iterator[Batch]:
     file = unpacking(LocalFile(path))
     try:
         file.refuse_binary()
-        if not file.reaches(1):
+        is_empty = not file.reaches(1)
+        if is_empty:
             print(f"{path}: no lines yet", file=sys.stderr)
         source = SourceInfo(
             str(path), zone=zone, clock_hint=file.changed_at(), as_printed=zone is None
         )
         reader = BlockReader(file, 0)
         found = iter(lambda: reader.next(final=True), None)
-        yield from _batches(source, file.fingerprint(HEAD_BYTES)[:16], found)
+        batches = _batches(source, file.fingerprint(HEAD_BYTES)[:16], found)
+        yield from batches if is_empty else _noted(batches, str(path))
     finally:
         file.close()
 
@@ -60,9 +62,18 @@ def write_file(path: Path, zone: str | None, form: str, out: BinaryIO) -> None:
 
 def parse_stream(fd: int, zone: str | None = None) -> Iterator[Batch]:
     """The records of a pipe, as its lines come."""
-    yield from _batches(
-        SourceInfo("-", zone=zone, as_printed=zone is None), "stdin", stdin.blocks(fd)
-    )
+    source = SourceInfo("-", zone=zone, as_printed=zone is None)
+    yield from _noted(_batches(source, "stdin", stdin.blocks(fd)), "standard input")
+
+
+def _noted(batches: Iterable[Batch], name: str) -> Iterator[Batch]:
+    """The same; where they hold no record of all, that is said at their end."""
+    found = 0
+    for batch in batches:
+        found += batch.samples.height + batch.events.height + batch.requests.height
+        yield batch
+    if not found:
+        print(f"{name}: no line of an SGLang or vLLM server was found", file=sys.stderr)
 
 
 def _batches(source: SourceInfo, file_id: str, found: Iterable[Block]) -> Iterator[Batch]:

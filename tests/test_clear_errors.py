@@ -51,6 +51,21 @@ def test_empty_file_says_no_lines_yet(command: str, tmp_path: Path, store: Path)
     assert (done.returncode, done.stderr) == (0, f"{empty}: no lines yet\n")
 
 
+def test_a_file_of_something_else_says_so(tmp_path: Path, log: Path) -> None:
+    other = tmp_path / "postgresql.log"
+    other.write_text("2026-11-29 15:00:12 UTC [87] LOG:  checkpoint starting: time\n" * 20)
+    done = run("parse", other)
+    said = f"{other}: no line of an SGLang or vLLM server was found\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
+    assert run("parse", log).stderr == ""
+
+
+@pytest.mark.parametrize("command", ["parse", "doctor"])
+def test_a_folder_is_called_one(command: str, tmp_path: Path) -> None:
+    line = fails(command, tmp_path)
+    assert line == f"servescope: {tmp_path}: is a folder; name a file in it"
+
+
 def test_store_from_the_future(log: Path, store: Path) -> None:
     Store.open(store).close()
     with duckdb.connect(str(store)) as con:

@@ -16,6 +16,7 @@ from typer.core import TyperOption
 
 import servescope
 from data.lake_place import LakePlace
+from tests.command import run
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("dashboard", "parsers", "ingest", "data", "speed", "tests")
@@ -102,6 +103,28 @@ def test_every_command_is_documented() -> None:
 
 def test_every_command_explains_itself() -> None:
     assert [name for name, command in COMMANDS.commands.items() if not command.help] == []
+
+
+def test_the_help_names_every_kind_of_source() -> None:
+    for name in ("up", "ingest"):
+        told = " ".join(run(name, "--help").stdout.replace("│", " ").split())
+        kinds = (
+            "folders",
+            "ssh://[user@]host/path",
+            "docker://",
+            "k8s://",
+            "journald://",
+            "; - for",
+        )
+        assert [kind for kind in kinds if kind not in told] == []
+    assert "ssh://[user@]host/path" in run("import", "--help").stdout
+    assert "[user@]host[:port]" in run("trust", "--help").stdout
+
+
+def test_the_version_is_told() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (0, f"servescope {project['version']}\n")
 
 
 def test_the_readme_names_only_what_exists() -> None:

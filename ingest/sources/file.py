@@ -31,9 +31,12 @@ class LocalFile(LogFile):
             raise AbsentError(path) from error
         except OSError as error:
             raise _unreadable(path, error) from error
-        if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+        mode = os.fstat(self._fd).st_mode
+        if not stat.S_ISREG(mode):
             os.close(self._fd)
-            raise SourceError(f"{path}: is not a regular file; give a log file or a folder")
+            is_folder = stat.S_ISDIR(mode)
+            what = "a folder; name a file in it" if is_folder else "not a regular file; name a log"
+            raise SourceError(f"{path}: is {what}")
 
     def size(self) -> int:
         """Bytes in the file now."""
