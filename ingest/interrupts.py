@@ -7,6 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
+
+_LOOK_S = 0.5
 
 
 @contextmanager
@@ -39,6 +42,18 @@ def between_steps() -> Iterator[Callable[[], None]]:
         check()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def wait_for_one() -> NoReturn:
+    """Wait until somebody ends us, which is a KeyboardInterrupt.
+
+    At its first use, in whichever thread, polars puts a handler of its own in the place of
+    Python's, and outside of polars that one does nothing: so ours is set anew all the while.
+    """
+    never, ours = threading.Event(), signal.getsignal(signal.SIGINT)
+    while True:
+        never.wait(_LOOK_S)
+        signal.signal(signal.SIGINT, ours)
 
 
 @contextmanager
