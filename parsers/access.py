@@ -38,8 +38,10 @@ _ANYWHERE = r"\"[A-Z]{3,10} \S+ HTTP/1\.[01]\" [1-5][0-9]{2}(?:[^0-9]|$)"
 _BRACKETED = r"^\[20[0-9-]{8} [0-9:]{8}\] INFO: {5}"
 # How uvicorn begins a line where nothing gives it a stamp.
 _STAMPLESS = r"^(?:\([A-Za-z]\w* pid=[0-9]+\) )?[A-Z]+: {1,8}\S+ - \""
+# A time without a day only where SGLang up to 0.3.3 has it: torch prints [W1129 14:37:23.9 ...].
 _STAMP = (
-    r"^.{0,120}?\b((?:(?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}[ T])?[0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"^.{0,120}?(?:\b((?:[0-9]{4}-)?[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"|\[([0-9]{2}:[0-9]{2}:[0-9]{2}))"
     r"(?:[.,][0-9]+)?(?: [A-Z_]+[0-9]+)*\]? "
 )
 
@@ -159,15 +161,21 @@ def numbered(found: Access, first: int) -> Access:
     return replace(found, rows=rows, first=first)
 
 
+def _stamp(line: pl.Expr) -> pl.Expr:
+    """The stamp that a line prints, null where it prints none."""
+    groups = line.str.extract_groups(_STAMP).struct
+    return pl.coalesce(groups.field("1"), groups.field("2"))
+
+
 def _last_stamp(text: Text) -> str | None:
     """A block's last stamp."""
     last = text.last()
     for line in reversed(last):
         if (match := _compiled_stamp().search(line)) and not _compiled_stampless().match(line):
-            return match[1]
+            return match[1] or match[2]
     if text.height > len(last):
-        every = text.stamped()["line"]
-        stamps = every.filter(~every.str.contains(_STAMPLESS)).str.extract(_STAMP).drop_nulls()
+        every = text.stamped().filter(~pl.col("line").str.contains(_STAMPLESS))
+        stamps = every.select(_stamp(pl.col("line"))).to_series().drop_nulls()
         if stamps.len():
             return str(stamps[-1])
     return None
@@ -181,9 +189,7 @@ def _stamped(text: pl.DataFrame, maybe: pl.DataFrame) -> pl.DataFrame:
         own = line.str.slice(1, 19)
     else:
         bare = line.str.contains(_STAMPLESS)
-        own = (
-            pl.when(bracket).then(line.str.slice(1, 19)).when(~bare).then(line.str.extract(_STAMP))
-        )
+        own = pl.when(bracket).then(line.str.slice(1, 19)).when(~bare).then(_stamp(line))
     maybe = maybe.with_columns(stamp=own)
     outer = pl.col("wrap") if "wrap" in text.columns else pl.lit(None, pl.Datetime("us"))
     return maybe.with_columns(wrap=pl.when(pl.col("stamp").is_null()).then(outer))
@@ -198,7 +204,7 @@ def _filled(
         return rows, said
     others = text.stamped().filter(~pl.col("access"))
     own = rows.select("off", "us", before=said["stamp"].gather(rows["said"]))
-    printed = others.select("off", us=_NO_US, before=pl.col("line").str.extract(_STAMP))
+    printed = others.select("off", us=_NO_US, before=_stamp(pl.col("line")))
     stamps = pl.concat([printed, own]).drop_nulls("before").sort("off")
     at = stamps["off"].search_sorted(rows["off"], side="right").cast(pl.Int64)  # of those up to it
     at = at.set(~said.select(stampless)["stamp"].gather(rows["said"]), 0)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingest.pipeline import Batch
+from ingest.pipeline import Batch, SourceInfo
 from parsers import access_counts, forms
-from tests.logs import read, sglang_boot, text
+from tests.logs import read, sglang_boot, stats, text
 
 # What a line is (a note prints a stamp and is no access line, a bare one prints none), how many
 # seconds after ten it is printed, and the status that it tells.
@@ -93,6 +93,16 @@ def test_a_success_before_it_lends_no_time() -> None:
         assert told(batch) == {("500 on POST /v1/completions", at(45)): 1}
         assert batch.events["line_no"].to_list() == [2]
         assert f"{ended_at(batch):%H:%M:%S}" == at(45)
+
+
+def test_the_clock_of_another_form_lends_no_time() -> None:
+    """Torch's own names no day that anybody could tell: the file's was taken for it."""
+    torch = "[W504 10:00:07.040661907 utils.cpp:68] Warning: NUMA binding: Using MEMBIND policy"
+    lines = [stats("05-04 10:00:05", 50, 2), torch, printed(("bare", 0, 500))]
+    source = SourceInfo("test", clock_hint=datetime(2026, 6, 1))
+    for cuts in (range(0), range(len(lines))):
+        events = read(text(lines), cuts, source).events
+        assert events["ts"].to_list() == [datetime(2026, 5, 4, 10, 0, 5)]
 
 
 def test_what_a_run_that_was_cut_off_printed_last_is_its_end() -> None:
