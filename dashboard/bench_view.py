@@ -72,11 +72,18 @@ def headline(points: pl.DataFrame) -> str:
     """How many points there are, and the best one."""
     sets = points["set"].n_unique()
     text = f"{words.counted(points.height, 'benchmark point')} of {words.counted(sets, 'set-up')}"
-    best = points.drop_nulls("output_tok_s").sort("output_tok_s", descending=True).head(1)
-    if best.is_empty():
+    row = _best(points)
+    if row is None:
         return f"{text}."
-    row = best.row(0, named=True)
     return f"{text}; most output {words.number(row['output_tok_s'])} tok/s: {row['set']}{at(row)}."
+
+
+def _best(points: pl.DataFrame) -> dict[str, Any] | None:
+    """The point with most output; None where no point tells its output."""
+    best = points.drop_nulls("output_tok_s").sort(
+        "output_tok_s", descending=True, maintain_order=True
+    )
+    return best.row(0, named=True) if best.height else None
 
 
 def at(row: Mapping[str, Any]) -> str:
@@ -220,6 +227,8 @@ def _parts(detail: str | None) -> str:
 
 
 def default_sets(points: pl.DataFrame) -> Sequence[str]:
-    """The set-ups of the first paint: those with most points."""
+    """The set-ups of the first paint: that of the headline, and those with most points."""
     counts = points.group_by("set").len().sort("len", "set", descending=[True, False])
-    return counts["set"].head(SHOWN).to_list()
+    most, best = counts["set"].to_list(), _best(points)
+    named = [] if best is None else [best["set"]]
+    return [*named, *(name for name in most if name not in named)][:SHOWN]

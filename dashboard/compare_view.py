@@ -64,12 +64,14 @@ def numbers(comparison: Comparison) -> None:
         # Named above its table: in each row the name would push the numbers off a narrow screen.
         st.text(f"{label} against {base}")
         st.dataframe(
-            rows, hide_index=True, placeholder=words.MISSING, key=f"compare_speedups_{nth}",
+            rows.with_columns(pl.col("metric").str.replace(_UNIT, "")),
+            hide_index=True, placeholder=words.MISSING, key=f"compare_speedups_{nth}",
             column_config=_speedup_columns(base), column_order=_SPEEDUP_ORDER,
             alt=f"{words.counted(rows.height, 'number')} of {label} against {base}",
         )  # fmt: skip
 
 
+_UNIT: Final = r",( output)? tok/s"  # said once, by the title of the column
 _SPEEDUP_ORDER: Final = ("metric", "ratio", "base", "value", "low", "high", "sure")
 
 
@@ -82,7 +84,7 @@ def _speedup_columns(base: str) -> dict[str, Any]:
     text, figure = st.column_config.TextColumn, st.column_config.NumberColumn
     times = "%.2f ×"
     return {
-        "metric": text("Number", width=190),
+        "metric": text("Number, tok/s", width=235),
         "base": figure("Baseline", format="%.1f", help=f"Tokens per second of {base}."),
         "value": figure("This set-up", format="%.1f", help="Tokens per second."),
         "ratio": figure("× baseline", help="Above 1 it is faster.", format=times),
@@ -94,6 +96,7 @@ def _speedup_columns(base: str) -> dict[str, Any]:
         ),
         "sure": text(
             "How sure",
+            width=520,
             help="within-run: from the windows of one start a side, so another start may differ "
             "by more. over starts: from several starts of each configuration; over "
             "benchmark points: from several results at that load.",

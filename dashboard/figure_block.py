@@ -15,6 +15,8 @@ from data import export, pictures
 from data.names import tame
 
 _TABLE_HEIGHT: Final = 240
+# Half of a label at the right end of an axis stands beyond the chart.
+_BESIDE: Final = {"right": 16}
 
 
 def show(
@@ -73,7 +75,8 @@ def _framed(spec: Mapping[str, Any]) -> dict[str, Any]:
         for name, rows in spec.get("datasets", {}).items()
     }
     colours = theme.chart_config(dark=st.context.theme.type == "dark")
-    whole = {**spec, "config": {**spec.get("config", {}), **colours}}
+    config, padding = {**spec.get("config", {}), **colours}, {**_BESIDE, **spec.get("padding", {})}
+    whole = {**spec, "config": config, "padding": padding}
     return {**whole, "datasets": framed} if framed else whole
 
 

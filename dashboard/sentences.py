@@ -209,16 +209,25 @@ def ranks(tiles: LiveTiles) -> str | None:
     )
 
 
-def age(status: SourceStatus | None, age_s: float | None) -> str:
-    """How old the last line is and how much is still unread."""
+def age(
+    status: SourceStatus | None, age_s: float | None, silent_since: datetime | None = None
+) -> str:
+    """When the last line came, and how much is still unread.
+
+    Args:
+        silent_since: the stamp of the last sample, where that is told: a log that was copied here,
+            or is read for the first time, has just come with stamps of long ago.
+    """
     if status is None:
         return "nothing more is read of it"
     if isinstance(status, Remote):
         who = f"followed by {tame(status.by)}" if status.by else "followed by nobody now"
         return who if age_s is None else f"{who}, last line stored {words.ago(age_s)}"
-    last = "no line since Servescope started" if age_s is None else f"last line {words.ago(age_s)}"
+    came = f"last line came {words.ago(age_s)}"
+    last = "no line since Servescope started" if age_s is None else came
     unfinished = ", an unfinished last line" if status.unfinished_line else ""
-    return f"{last}, {words.size(status.lag_bytes)} behind{unfinished}"
+    stamp = "" if silent_since is None else f"; last sample stamped {words.moment(silent_since)}"
+    return f"{last}, {words.size(status.lag_bytes)} behind{unfinished}{stamp}"
 
 
 def source_name(source_id: str, label: str | None) -> str:

@@ -39,7 +39,7 @@ def facts(source: SourceStatus) -> str:
         parts.append(behind)
     elif source.last_line_at is not None:
         parts.append("all stored" + (" but an unfinished last line" * source.unfinished_line))
-    parts.append(f"last line {words.ago(age)}" if age is not None else "no line yet")
+    parts.append(f"last line came {words.ago(age)}" if age is not None else "no line yet")
     if source.tags:
         parts.append(f"tags: {', '.join(source.tags)}")
     return "; ".join(parts)

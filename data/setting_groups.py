@@ -8,12 +8,12 @@ from typing import Final
 OTHER: Final = "other"
 # The first that fits; names of both engines and those of data.settings.
 _PATTERNS: Final = {
-    "speculation": r"spec|draft|num_continuous_decode",
+    "speculation": r"spec|draft",
     "memory": r"mem|kv|cach|page|block|swap|offload|max_total|quantiz|dtype|radix",
     "graphs and kernels": r"graph|compil|eager|attention|attn_backend|kernel|moe_runner|triton|"
     r"flashinfer|gemm|moe backend|sampling_backend",
     "scheduling": r"sched|running|queue|chunk|prefill|batch|num_seqs|overlap|policy|priority|"
-    r"preempt|stream_interval|concurren|retraction",
+    r"preempt|stream_interval|concurren|retraction|continuous_decode",
     "parallelism": r"parallel|(?:^|_)(?:tp|dp|ep|pp|cp)(?:_|$)|nnodes|node_rank|dist_|nccl|"
     r"load_balance|disaggregation|all2all|moe_a2a|communication|expert|eplb",
     "model": r"^model|model$|model_|tokenizer|revision|trust_remote|load_format|engine|version|"

@@ -66,7 +66,8 @@ def in_words(grown: Growth, now: datetime) -> str:
 
 def compacted(done: Mapping[str, Any]) -> str:
     """What `servescope compact` did, in a sentence. `done`: a data.retention.Compacted."""
-    before = str(done["before"])[:10]
+    # Another process is told it as text.
+    before = f"{datetime.fromisoformat(str(done['before'])).isoformat(' ', 'seconds')} UTC"
     told = (
         f"{done['lines']:,} samples from before {before} are now {done['rows']:,} rows, "
         "one a minute of those that are alike"

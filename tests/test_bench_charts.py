@@ -162,6 +162,15 @@ def test_sets_drawn_together_differ_however_many_are_stored() -> None:
         assert bench_view.with_slots(drawn)["slot"].n_unique() == 4
 
 
+def test_the_set_up_of_the_headline_is_drawn() -> None:
+    many = [point(n, 100.0, label=f"set {at}") for at in range(bench_view.SHOWN) for n in (1, 2)]
+    stored = points(*many, point(8, 775.0, label="fastest"))
+    assert bench_view.headline(stored).endswith("most output 775 tok/s: fastest at 8 concurrent.")
+    assert bench_view.default_sets(stored) == ["fastest", "set 0", "set 1", "set 2"]
+    silent = stored.with_columns(output_tok_s=pl.lit(None, pl.Float64))
+    assert bench_view.default_sets(silent) == [f"set {n}" for n in range(bench_view.SHOWN)]
+
+
 def test_names_that_look_like_code_stay_text() -> None:
     chart = charts.curve(points(point(1, 1.0, label='a\' "b" \\ ${c}')))
     assert chart is not None

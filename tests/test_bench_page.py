@@ -24,6 +24,12 @@ from tests.waiting import until
 CORPUS = Path(__file__).parent / "corpus" / "bench"
 RUN = Path(__file__).parents[1] / "data" / "samples" / "vllm-0.32.0-base"
 
+# How far the texts of each chart reach beyond its right end, in pixels.
+BEYOND = """() => [...document.querySelectorAll("[data-testid=stVegaLiteChart]")].map((chart) => {
+  const right = (element) => element.getBoundingClientRect().right;
+  return Math.max(...[...chart.querySelectorAll("svg text")].map(right)) - right(chart);
+})"""
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
@@ -149,6 +155,10 @@ def test_the_page_opens_at_its_own_address(tmp_path: Path) -> None:
         page.goto(f"{url}/bench")  # the very first page that anybody asks for
         page.get_by_text("3 benchmark points of 1 set-up").wait_for(timeout=90_000)
         page.get_by_test_id("stVegaLiteChart").nth(3).wait_for(timeout=90_000)
+        page.locator("[data-testid=stVegaLiteChart] svg").nth(3).wait_for(timeout=90_000)
+        beyond = page.evaluate(BEYOND)
+        assert len(beyond) == 4
+        assert max(beyond) <= 0  # no label is cut at the right end of its axis
         page.close()
 
 

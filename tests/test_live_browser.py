@@ -283,7 +283,7 @@ def test_a_paused_page_stands_still(site: Site, page: Page) -> None:
     for rate in range(211, 241):  # reading goes on; a busy machine shows it when it is past
         site.append(decode(2, float(rate)))
         with suppress(AssertionError):
-            expect(strip).to_contain_text("last line now", timeout=3_000)
+            expect(strip).to_contain_text("last line came now", timeout=3_000)
             break
     else:
         pytest.fail(strip.inner_text())

@@ -184,7 +184,10 @@ def test_events_stay_and_the_file_becomes_smaller(store: Store) -> None:
     done = Commands(store).compact(30)
     assert (done["lines"], done["rows"]) == (count, -(-(count - 1) // 60) + 1)
     assert done["bytes_after"] < 0.6 * done["bytes_before"]
-    assert f"{count:,} samples from before" in space.compacted(done)
+    until = done["before"].isoformat(" ", "seconds")
+    assert f"{count:,} samples from before {until} UTC are now" in space.compacted(done)
+    by_text = {**done, "before": done["before"].isoformat()}  # as another process is told it
+    assert space.compacted(by_text) == space.compacted(done)
     with store.cursor() as con:
         assert con.execute("SELECT count(*) FROM events").fetchone() == (1,)
     again = Commands(store).compact(30)

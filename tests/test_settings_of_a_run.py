@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from data.setting_groups import group_of
 from data.settings import DEFAULT, Setting, settings
 from ingest.pipeline import Batch
 from tests.logs import decode, read, text
@@ -38,6 +39,11 @@ def overrides(batch: Batch) -> list[dict[str, Any]]:
 def run_of(batch: Batch) -> dict[str, Any]:
     """The last row of facts."""
     return dict(batch.run_facts.rows(named=True)[-1])
+
+
+def test_a_setting_stands_where_a_reader_looks_for_it() -> None:
+    assert group_of("num_continuous_decode_steps") == "scheduling"
+    assert group_of("speculative_num_draft_tokens") == "speculation"
 
 
 def test_a_share_of_the_argument_on_each_rank_is_no_override() -> None:

@@ -176,7 +176,10 @@ def test_states_are_told_by_words() -> None:
     assert sentences.server(card(), tiles(), 601.0).word == "lost"
     assert sentences.server(card(end_state="stopped"), tiles(), 0).word == "server stopped"
     assert sentences.readiness(card()) == "ready after 44 s"
-    assert sentences.age(status, 4.2) == "last line 4 s ago, 0 bytes behind"
+    assert sentences.age(status, 4.2) == "last line came 4 s ago, 0 bytes behind"
+    assert sentences.age(status, 4.2, AT.replace(day=28)) == (
+        "last line came 4 s ago, 0 bytes behind; last sample stamped 2026-11-28 15:04:31"
+    )
 
 
 def test_tiles_say_the_strict_rate_and_never_a_rate_when_idle() -> None:

@@ -128,7 +128,9 @@ def _strip(view: View, status: SourceStatus | None) -> None:
         st.badge(badge.word, icon=badge.icon, color=badge.colour)
     if live_state.is_paused():
         st.badge(f"view paused at {words.clock(view.at)}", icon=":material/pause:", color="violet")
-    age = sentences.age(status, live_state.age_s(status))
+    tiles = view.picture.tiles
+    silent_since = tiles.last_ts if tiles is not None and view.idle else None
+    age = sentences.age(status, live_state.age_s(status), silent_since)
     st.text(f"{age}; {sentences.readiness(view.picture.card)}")
 
 
