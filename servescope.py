@@ -162,7 +162,7 @@ def import_command(
     from ingest.sources.secret import prompting
 
     try:
-        with _commands(store, bulk=True) as commands, progress() as tell, prompting():
+        with _commands(store, brings=True) as commands, progress() as tell, prompting():
             report = commands.import_logs(paths, label, zone, tell, bench or [])
     except KeyboardInterrupt:
         print(
@@ -430,11 +430,12 @@ def _serve(
 
 def _comparison(runs: list[str], form: str, store: str) -> str:
     """Runs and files against the first; the store is opened only where it is asked for."""
-    from ingest.comparing import answer_of_files, only_files
+    from ingest.comparing import answer_of_files, not_a_file
 
-    if only_files(runs):
+    asked = not_a_file(runs)
+    if asked is None:
         return answer_of_files(runs, form)
-    with _commands(store) as commands:
+    with _commands(store, asked=asked) as commands:
         return str(commands.compare(runs, form))
 
 
@@ -449,10 +450,10 @@ def _export_comparison(runs: list[str], form: FileFormat, output: Path | None, s
 
 
 @contextlib.contextmanager
-def _commands(store: str, *, bulk: bool = False) -> Iterator[Any]:
+def _commands(store: str, *, brings: bool = False, asked: str | None = None) -> Iterator[Any]:
     from ingest.control import connect
 
-    with connect(store, bulk=bulk) as commands:
+    with connect(store, brings=brings, bulk=brings, asked=asked) as commands:
         yield commands
 
 

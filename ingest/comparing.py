@@ -80,9 +80,9 @@ def _results(pieces: Sequence[str]) -> Iterator[Path]:
         raise SourceError(f"{'+'.join(begun)}: no such benchmark file; check the path behind +")
 
 
-def only_files(texts: Sequence[str]) -> bool:
-    """Whether no store is needed."""
-    return all(wanted(text).log is not None for text in texts)
+def not_a_file(texts: Sequence[str]) -> str | None:
+    """The first that a store is needed for; None if all are files."""
+    return next((text for text in texts if wanted(text).log is None), None)
 
 
 def absolute(text: str) -> str:

@@ -32,6 +32,7 @@ from data.errors import (
     StoreError,
 )
 from data.handing import without_pandas
+from data.lake_place import is_lake
 from ingest.commands import Commands
 from ingest.interrupts import plainly
 from ingest.opening import beside, opened
@@ -290,17 +291,43 @@ class RemoteCommands:
 
 
 @contextlib.contextmanager
-def connect(store: str, *, bulk: bool = False) -> Iterator[Commands | RemoteCommands]:
-    """The commands over this store: of the process that owns it, else our own."""
-    control = ControlFile.read(beside(store))
+def connect(
+    store: str, *, brings: bool = False, bulk: bool = False, asked: str | None = None
+) -> Iterator[Commands | RemoteCommands]:
+    """The commands over this store: of the process that owns it, else our own.
+
+    Args:
+        brings: something to store, so the store is made where there is none.
+        asked: what is looked for in the store, as it is no file.
+    """
+    path = beside(store)
+    control = ControlFile.read(path)
     if control is not None:
         yield RemoteCommands(control)
         return
+    if not (brings or is_lake(store)) and _is_nowhere(path):
+        if asked is not None:
+            raise StoreError(f"{asked}: no such file, and no store with runs in it at {path}")
+        raise StoreError(
+            f"{path}: there is no store; `servescope import PATH` or `servescope up PATH` makes "
+            "one, --store names another"
+        )
     with plainly(), without_pandas(), opened(store, bulk=bulk) as own:
         try:
             yield Commands(own)
         except duckdb.Error as error:
             raise own.failure(error) from error
+
+
+def _is_nowhere(path: Path) -> bool:
+    """Whether nothing is there: made for a question, a mistyped place would look empty."""
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # opening says what is wrong
+        return False
+    return False
 
 
 def _to_arrow(frame: pl.DataFrame) -> bytes:

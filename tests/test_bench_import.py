@@ -292,6 +292,7 @@ def test_no_secret_reaches_the_store(tmp_path: Path) -> None:
 
 def test_the_commands_show_and_export_the_points(tmp_path: Path) -> None:
     place = ["--store", str(tmp_path / "s.duckdb")]
+    Store.open(tmp_path / "s.duckdb").close()
     say = CliRunner().invoke
     assert "no benchmark results yet" in say(servescope.app, ["bench", *place]).stdout
     done = say(servescope.app, ["import", str(CORPUS / "vllm-inside-server-log.txt"), *place])
@@ -309,6 +310,7 @@ def test_the_commands_show_and_export_the_points(tmp_path: Path) -> None:
 
 def test_a_column_that_there_is_not_is_refused(tmp_path: Path) -> None:
     place = ("--store", tmp_path / "s.duckdb")
+    Store.open(tmp_path / "s.duckdb").close()
     assert "'speed' is no column of a benchmark" in fails("bench", "--map", "A=speed", *place)
     assert "write HEADER=COLUMN" in fails("bench", "--map", "A", *place)
 

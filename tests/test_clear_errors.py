@@ -74,6 +74,39 @@ def test_store_from_the_future(log: Path, store: Path) -> None:
         assert "newer Servescope" in fails(*command, "--store", store)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["runs"], ["show", "x"], ["bench"], ["bench", "--map", "speed=output_tok_s"], ["findings"],
+        ["export", "runs"], ["sql", "SELECT 1"], ["compact"],
+    ],
+)  # fmt: skip
+def test_what_only_reads_makes_no_store(command: list[str], tmp_path: Path) -> None:
+    nowhere = tmp_path / "mistyped" / "s.duckdb"
+    assert fails(*command, "--store", nowhere).startswith(
+        f"servescope: {nowhere}: there is no store; `servescope import PATH`"
+    )
+    assert not nowhere.parent.exists()
+
+
+@pytest.mark.parametrize("command", [["compare"], ["export", "comparison"]])
+def test_a_mistyped_log_to_compare_is_named_and_makes_no_store(
+    command: list[str], log: Path, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "none" / "s.duckdb"
+    assert fails(*command, log, "/nope/x.log", "--store", nowhere) == (
+        f"servescope: /nope/x.log: no such file, and no store with runs in it at {nowhere}"
+    )
+    assert not nowhere.parent.exists()
+
+
+def test_before_anything_was_imported(own_home: Path, log: Path) -> None:
+    assert "store.duckdb: there is no store; `servescope import PATH`" in fails("runs")
+    assert list(own_home.iterdir()) == []
+    assert run("import", log).returncode == 0
+    assert run("runs").stdout.count("server.log") == 1
+
+
 def test_no_store_at_all(log: Path) -> None:
     assert "not a DuckDB file" in fails("runs", "--store", log)
 
@@ -102,12 +135,14 @@ def test_unknown_run_zone_and_statement(log: Path, store: Path) -> None:
 
 
 def test_output_that_cannot_be_written(log: Path, store: Path, tmp_path: Path) -> None:
+    Store.open(store).close()
     place = tmp_path / "no" / "folder.csv"
     line = fails("export", "runs", "--output", place, "--store", store)
     assert line == f"servescope: {place}: cannot be written (No such file or directory)"
 
 
 def test_export_of_something_else(store: Path) -> None:
+    Store.open(store).close()
     line = fails("export", "nosuch", "--store", store)
     assert line == (
         "servescope: 'nosuch' cannot be exported; choose runs, samples, events, bench_results, "

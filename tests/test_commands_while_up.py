@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from data.store import Store
 from ingest.control import PATH, ControlFile
 from tests.command import fails, run, up
 from tests.growing import append, decodes, sglang_boot
@@ -111,6 +112,7 @@ def ask(url: str, token: str | None, command: str) -> int:
 
 
 def test_control_file_of_a_dead_process_is_no_hindrance(store: Path) -> None:
+    Store.open(store).close()
     ControlFile.path(store).write_text(
         json.dumps({"pid": 1 << 22, "url": "http://127.0.0.1:1", "token": "x"})
     )
@@ -118,6 +120,7 @@ def test_control_file_of_a_dead_process_is_no_hindrance(store: Path) -> None:
 
 
 def test_sql_is_stopped_at_its_time(log: Path, store: Path) -> None:
+    Store.open(store).close()
     endless = "SELECT count(*) FROM range(10000000000) a, range(10000000000) b"
     line = fails("sql", endless, "--timeout", "0.5", "--store", store)
     assert line == "servescope: sql: stopped after 0.5 s; ask for less"

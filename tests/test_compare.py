@@ -299,6 +299,7 @@ def test_what_cannot_be_compared_is_one_line(logs: dict[str, str], tmp_path: Pat
         with pytest.raises(ServescopeError, match=words):
             compare_all(names)
     store = ("--store", tmp_path / "store.duckdb")
+    Store.open(store[1]).close()
     assert "no run is called 'nobody'" in fails("compare", logs["base"], "nobody", *store)
     said = "servescope: /nope/x.log: no such file, and no run is called so"
     assert fails("compare", "/nope/x.log", logs["base"], *store) == said

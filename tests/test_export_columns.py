@@ -155,6 +155,7 @@ def test_only_a_comparison_is_drawn(tmp_path: Path) -> None:
     store = ("--store", tmp_path / "s.duckdb")
     assert "only a comparison is drawn" in fails("export", "runs", "--format", "html", *store)
     assert "the baseline first" in fails("export", "comparison", *store)
+    Store.open(tmp_path / "s.duckdb").close()
     assert "it is for samples" in fails("export", "events", "--every", "10", *store)
 
 

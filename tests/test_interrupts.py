@@ -31,7 +31,7 @@ def told_in_the_midst(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_a_command_ends(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), connect(str(tmp_path / "s.duckdb")):
+    with pytest.raises(KeyboardInterrupt), connect(str(tmp_path / "s.duckdb"), brings=True):
         pass
 
 
