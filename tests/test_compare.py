@@ -252,6 +252,10 @@ def test_labels_keep_apart_what_has_the_same_arguments() -> None:
     (made,) = simulator.from_text(story.sglang(63.6))
     assert [g.label for g in grouped([("a", made), ("b", made)])] == ["a", "b"]
     assert [g.label for g in grouped([(None, made), (None, made)])] == [made.name]
+    names = {str(made.card["run_id"]): "x/server.log · 15:00"}
+    assert [g.label for g in grouped([(None, made)], names)] == ["x/server.log · 15:00"]
+    # Of two starts together none is named.
+    assert [g.label for g in grouped([(None, made), (None, made)], names)] == [made.name]
 
 
 def test_runs_of_the_store_are_compared_also_while_it_is_up(
