@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -59,7 +60,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or writes the store and the settings of whoever runs it."""
+    """No test reads or writes the store and the settings of whoever runs it, nor does one that has
+    opened a lake here name the files of the next one after this host."""
+    if host := sys.modules.get("ingest.sources.host"):
+        host.forget()
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SERVESCOPE_STORE", raising=False)
