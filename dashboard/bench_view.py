@@ -55,8 +55,8 @@ def with_slots(shown: pl.DataFrame) -> pl.DataFrame:
 
 
 def _set(row: Mapping[str, Any]) -> str:
-    if row["label"] or row["run_name"]:
-        return str(row["label"] or row["run_name"])
+    if name := row["label"] or row["run_label"] or row["run_name"]:
+        return str(name)
     file = PurePath(row["bench_file"] or "")
     return f"{file.parent.name or file.stem} ({row['tool']})"
 

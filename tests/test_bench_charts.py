@@ -85,6 +85,19 @@ def test_the_curve_has_a_line_a_set_and_its_cap() -> None:
     assert "base: 2,370 at 64; eagle/server.log: 62.9 at 1, 849 at 64." in said
 
 
+def test_runs_of_one_label_are_one_line() -> None:
+    """A set-up that was started anew between two loads; without a label each start is its own."""
+    mine = [(f"r{n}", "mine", "a.log", AT.replace(hour=n), 1, 4, 1) for n in (1, 2)]
+    own = [(f"o{n}", None, "b.log", AT.replace(hour=n), 1, 4, 1) for n in (1, 2)]
+    shown = points(
+        *(point(n, 60.0, run_id=f"r{n}", run_label="mine") for n in (1, 2)),
+        *(point(n, 60.0, run_id=f"o{n}") for n in (1, 2)),
+        runs=pl.DataFrame(mine + own, schema=no_runs().schema, orient="row"),
+    )
+    starts = [f"b.log · 2026-06-11 0{n}:00:00" for n in (1, 2)]
+    assert shown["set"].to_list() == [*starts, "mine", "mine"]
+
+
 def test_the_label_of_a_cap_stands_where_there_is_room() -> None:
     runs = pl.DataFrame(
         [("low", None, "a.log", None, 1, 4, 1), ("high", None, "b.log", None, 1, 48, 1)],
