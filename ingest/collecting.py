@@ -11,7 +11,7 @@ from data.handing import without_pandas
 from data.store import Store
 from ingest.config import SourceSpec
 from ingest.ending import deadline
-from ingest.interrupts import plainly, wait_for_one
+from ingest.interrupts import plainly
 from ingest.opening import opened, patiently
 from ingest.supervisor import Supervisor
 from ingest.terminal import warn
@@ -40,7 +40,7 @@ def collect(location: str, specs: Sequence[SourceSpec]) -> None:
         try:
             names = ", ".join(spec.source_id for spec in specs)
             print(f"Servescope: {names} into {store.name} (stop with Ctrl-C)", flush=True)
-            wait_for_one()
+            never.wait()
         finally:
             last.enter_context(deadline(store))
             supervisor.stop()

@@ -7,9 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
-
-_LOOK_S = 0.5
 
 
 @contextmanager
@@ -44,22 +41,15 @@ def between_steps() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def wait_for_one() -> NoReturn:
-    """Wait until somebody ends us, which is a KeyboardInterrupt.
-
-    At its first use, in whichever thread, polars puts a handler of its own in the place of
-    Python's, and outside of polars that one does nothing: so ours is set anew all the while.
-    """
-    never, ours = threading.Event(), signal.getsignal(signal.SIGINT)
-    while True:
-        never.wait(_LOOK_S)
-        signal.signal(signal.SIGINT, ours)
-
-
 @contextmanager
 def plainly() -> Iterator[None]:
-    """DuckDB ends what it does at Ctrl-C with a RuntimeError: here it is a KeyboardInterrupt, as it
-    is everywhere else."""
+    """While this lasts Ctrl-C is a KeyboardInterrupt of the main thread.
+
+    Polars, when it is loaded, puts a handler of its own in the place of Python's: waits go on, and
+    what a thread does with polars at that moment ends in place of the program. DuckDB ends what it
+    does with a RuntimeError.
+    """
+    signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))
     try:
         yield
     except RuntimeError as error:
