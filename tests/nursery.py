@@ -194,5 +194,7 @@ def _run() -> None:
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # the tests run in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     _serve(socket.socket(fileno=os.dup(0)))
     _run()

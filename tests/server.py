@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests import command, nursery
 from tests.nursery import Process
@@ -84,6 +84,21 @@ def browser() -> Iterator[Browser]:
             yield chromium
         finally:
             chromium.close()
+
+
+def visit(page: Page, url: str, sign: str) -> None:
+    """Open a page, and again until a button of this name is there.
+
+    Chromium drops what it is fetching when an interface of the machine comes or goes, as those of
+    the tests of lost hosts do; a page does not fetch its scripts again.
+    """
+    button = page.get_by_role("button", name=sign)
+    dropped = page.get_by_text("Failed to fetch dynamically imported module").first
+    for _ in range(3):
+        page.goto(url)
+        expect(button.or_(dropped).first).to_be_visible(timeout=DEADLINE_S * 1000)
+        if not dropped.is_visible():
+            break
 
 
 def free_port() -> int:

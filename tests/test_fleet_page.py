@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.command import started
 from tests.growing import append, decode, sglang_boot
 from tests.postgres import Postgres
-from tests.server import DEADLINE_S, browser, served
+from tests.server import DEADLINE_S, browser, served, visit
 
 WAIT_MS = DEADLINE_S * 1000
 pytestmark = pytest.mark.timeout(600)
@@ -34,22 +34,24 @@ def test_a_dashboard_that_may_only_read_shows_what_a_collector_follows(
     with served(*reader, cwd=tmp_path, env=near) as url, browser() as chromium:
         page = chromium.new_page()
         with started(*collector, cwd=tmp_path, env=far) as (process, _):
-            page.goto(url)
+            visit(page, url, "Pause")
             strip = page.locator(".st-key-status")
             expect(strip).to_contain_text("following", timeout=WAIT_MS)
-            expect(strip).to_contain_text(re.compile(r"followed by process \d+ on gpu1"))
-            expect(page.get_by_role("button", name="Pause")).to_be_enabled()
+            expect(strip).to_contain_text(
+                re.compile(r"followed by process \d+ on gpu1"), timeout=WAIT_MS
+            )
+            expect(page.get_by_role("button", name="Pause")).to_be_enabled(timeout=WAIT_MS)
             for number in (2, 3):
                 append(log, decode(10.0 * number, number))
             chosen = page.get_by_role("combobox", name="Server or run")
-            expect(chosen).to_have_value(re.compile("server.log, latest start"))
+            expect(chosen).to_have_value(re.compile("server.log, latest start"), timeout=WAIT_MS)
             words = page.get_by_text(re.compile("^Running requests from .*12:00:30"))
             expect(words).to_be_attached(timeout=WAIT_MS)
             page.get_by_role("link", name="Sources").click()
             expect(page.get_by_role("heading", name="1 source: 1 following.")).to_be_visible(
                 timeout=WAIT_MS
             )
-            expect(page.get_by_text("may only read the store")).to_be_visible()
+            expect(page.get_by_text("may only read the store")).to_be_visible(timeout=WAIT_MS)
             process.send_signal(signal.SIGTERM)
             process.wait(DEADLINE_S)
         left = page.get_by_role("heading", name="1 source: 1 not followed.")
@@ -60,4 +62,4 @@ def test_a_dashboard_that_may_only_read_shows_what_a_collector_follows(
             append(log, decode(40.0, 4))
             later = page.get_by_text(re.compile("^Running requests from .*12:00:40"))
             expect(later).to_be_attached(timeout=WAIT_MS)
-            expect(strip).to_contain_text(re.compile(r"followed by process \d+ on gpu1"))
+            expect(strip).to_contain_text(re.compile(r"process \d+ on gpu1"), timeout=WAIT_MS)
